@@ -61,6 +61,13 @@ export interface CheckupAnswer {
   checks: FindingAnswer[];
 }
 
+/** What the reply should have said (edit), or what is wrong with it (critique). */
+export interface CommentRequest {
+  kind: "critique" | "edit";
+  /** The situation to decide in, as text. */
+  text: string;
+}
+
 /** The numbers of a run over `x`; nested names are joined by dots, and null means that no line had the number. */
 export interface CurvesAnswer {
   run: RunAnswer;
@@ -151,6 +158,28 @@ export interface DistributionAnswer {
 
 export interface DistributionRequest {
   embedding: number[];
+}
+
+/** Two replies to a held-out question. Which policy wrote which is answered after the vote. */
+export interface DuelAnswer {
+  id: string;
+  task: string;
+  candidate: string;
+  against: string;
+  question: string;
+  left: string;
+  right: string;
+}
+
+/** Whom to compare: by default the newest candidate and the current policy. */
+export interface DuelRequest {
+  policy?: string | null;
+  against?: string | null;
+}
+
+/** Which reply is better. */
+export interface DuelVote {
+  preferred: "left" | "neither" | "right";
 }
 
 export interface EndRequest {
@@ -394,6 +423,47 @@ export interface GenerateTurn {
   role: "assistant" | "system" | "user";
   /** The situation to decide in, as text. */
   content: string;
+}
+
+/** The policies of a task that were evaluated on held-out hosts, newest first, and one evaluation; null: none. */
+export interface GrowAnswer {
+  task: string;
+  evaluated: string[];
+  evaluation: GrowEvaluation | null;
+}
+
+/** One host from start to end: its slots, its validation accuracy, and the operation of each epoch. */
+export interface GrowEpisode {
+  slots: SlotLane[];
+  accuracy: number[];
+  operations: string[];
+}
+
+/** One `headway grow evaluate`: ways on the same hosts, the learned one first, and some of its episodes. */
+export interface GrowEvaluation {
+  task: string;
+  policies: string[];
+  at: string;
+  hosts: number;
+  seed: number;
+  source: string;
+  ways: GrowWay[];
+  episodes: GrowEpisode[];
+}
+
+/** A way of growing on held-out hosts: means, the 95% interval of `net`, and the first way's lead over it. */
+export interface GrowWay {
+  way: string;
+  policies: number;
+  net: number;
+  low: number;
+  high: number;
+  test_accuracy: number;
+  rent: number;
+  parameters: number;
+  behind: number;
+  behind_low: number;
+  behind_high: number;
 }
 
 /** A metric that must not get worse by more than its tolerance (cost, latency, failures, a segment). */
@@ -725,6 +795,27 @@ export interface RankedCandidate {
   features: Record<string, unknown>;
 }
 
+/** A signal that several raters gave. `compared`: their ratings differ, so habits can be told. */
+export interface RatedSignalAnswer {
+  signal: string;
+  items: number;
+  mean: number;
+  compared: boolean;
+  raters: RaterAnswer[];
+}
+
+/** One rater: bias in the signal's unit, noise as a standard deviation, the probability of a reversed scale. */
+export interface RaterAnswer {
+  rater: string;
+  ratings: number;
+  bias: number;
+  bias_std: number;
+  noise: number;
+  scale: number;
+  scale_std: number;
+  reversed: number;
+}
+
 /** One rater's share of an evidence, and the rule's result without its ratings. A decision with several raters counts for each of them, so shares may add up to more than 1. Without a rater, decisions that others rated too keep the others' reward, and decisions that only it rated carry no information. */
 export interface RaterShare {
   name: string;
@@ -740,6 +831,17 @@ export interface RaterShare {
   region?: string;
 }
 
+export interface RatersAnswer {
+  task: string;
+  consensus: boolean;
+  signals: RatedSignalAnswer[];
+}
+
+/** 1 to 5 stars, or + and - as thumbs; it replaces the caller's earlier mark. */
+export interface RatingRequest {
+  mark: string;
+}
+
 export interface RecentAnswer {
   task: string;
   decisions: number;
@@ -748,6 +850,38 @@ export interface RecentAnswer {
   actions: PartAnswer[];
   policies: PartAnswer[];
   signals: string[];
+}
+
+/** Replies of a task, the newest first. */
+export interface RepliesAnswer {
+  replies: ReplyRow[];
+}
+
+/** What the caller said about a reply. */
+export interface ReplyRating {
+  stars?: number | null;
+  thumb?: number | null;
+  edit?: string;
+  critique?: string;
+}
+
+/** A reply with the prompt that it answers. `rated`: by anybody. */
+export interface ReplyRow {
+  id: string;
+  at: string;
+  episode: string | null;
+  policy: string;
+  prompt: string;
+  text: string;
+  model: string;
+  foreign: boolean;
+  finish: string;
+  tokens: number;
+  latency_s: number;
+  dropped_turns: number;
+  rated: boolean;
+  raters: number;
+  mine: ReplyRating;
 }
 
 /** What was answered, as far as it was kept; `foreign`: by an upstream. */
@@ -772,6 +906,29 @@ export interface ReportAnswer {
 
 export interface ReportsAnswer {
   reports: ReportAnswer[];
+}
+
+/** A reply task: its latest replies as a whole and over time, the oldest first. */
+export interface RoleAnswer {
+  task: string;
+  current: string;
+  replies: number;
+  rated: number;
+  whole: RolePoint | null;
+  trend: RolePoint[];
+}
+
+/** Consecutive replies of a role: means of their reward, tokens and seconds. */
+export interface RolePoint {
+  at: string;
+  replies: number;
+  reward: number | null;
+  tokens: number | null;
+  latency_s: number | null;
+}
+
+export interface RolesAnswer {
+  roles: RoleAnswer[];
 }
 
 export interface RollbackRequest {
@@ -932,6 +1089,15 @@ export interface SimOverviewAnswer {
   runs: ProblemRun[];
 }
 
+/** A slot over the epochs of an episode; a value per epoch each, `blueprints` are empty where there is no seed. */
+export interface SlotLane {
+  slot: string;
+  stages: string[];
+  blueprints: string[];
+  alphas: number[];
+  contributions: number[];
+}
+
 /** The share of first drafts that pass. */
 export interface SolveRate {
   family: string;
@@ -982,6 +1148,7 @@ export interface StoryEventAnswer {
   who: string;
   policy: string | null;
   evidence: string | null;
+  word: string | null;
 }
 
 /** One task: its current policy, candidate and counts. */
@@ -1090,6 +1257,28 @@ export interface VerdictAnswer {
   next: NextStepAnswer;
 }
 
+/** Which policy wrote which reply, under which decision the vote is stored, and the votes so far. */
+export interface VotedAnswer {
+  decision: string;
+  left: string;
+  right: string;
+  votes: VotesAnswer;
+}
+
+/** The votes on two policies, and the e-value after each of them; the gate passes at `passes_at`. */
+export interface VotesAnswer {
+  task: string;
+  candidate: string;
+  against: string;
+  wins: number;
+  losses: number;
+  ties: number;
+  e_value: number;
+  passes_at: number;
+  votes: number[];
+  e_values: number[];
+}
+
 /** What was written where; it counts once the programs that decide are started again. */
 export interface WeightAnswer {
   file: string;
@@ -1169,6 +1358,12 @@ export interface Routes {
   "POST /v1/decisions/batch": { path: Empty; query: Empty; body: DecisionBatch; answer: DecisionsAnswer };
   /** How a decision was made: policy, reason, probabilities and outcome. */
   "GET /v1/decisions/{decision}": { path: { decision: string }; query: Empty; body: undefined; answer: ExplanationAnswer };
+  /** Store the better text of a reply, or a critique; the caller's last one of each kind counts. */
+  "POST /v1/decisions/{decision}/comments": { path: { decision: string }; query: Empty; body: CommentRequest; answer: ReplyRating };
+  /** Withdraw everything that the caller said about a reply: marks, edit and critique. */
+  "DELETE /v1/decisions/{decision}/rating": { path: { decision: string }; query: Empty; body: undefined; answer: ReplyRating };
+  /** Rate a reply with one mark. */
+  "PUT /v1/decisions/{decision}/rating": { path: { decision: string }; query: Empty; body: RatingRequest; answer: ReplyRating };
   /** Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once. */
   "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
   /** What `headway doctor` finds: it runs in a process of its own. */
@@ -1221,6 +1416,8 @@ export interface Routes {
   "GET /v1/reports": { path: Empty; query: { task?: string; days?: number }; body: undefined; answer: ReportsAnswer };
   /** OpenAI's responses, routed the same way; `previous_response_id` takes a decision's id. */
   "POST /v1/responses": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
+  /** Reward, length and time of the latest replies of every reply task. */
+  "GET /v1/roles": { path: Empty; query: { window?: number; points?: number }; body: undefined; answer: RolesAnswer };
   /** Training runs of this project, newest first. */
   "GET /v1/runs": { path: Empty; query: Empty; body: undefined; answer: RunsAnswer };
   /** The curves of a run: every number that it wrote, averaged into at most `points` points. */
@@ -1237,6 +1434,10 @@ export interface Routes {
   "GET /v1/tasks": { path: Empty; query: Empty; body: undefined; answer: TasksAnswer };
   /** One task. */
   "GET /v1/tasks/{task}": { path: { task: string }; query: Empty; body: undefined; answer: TaskAnswer };
+  /** Two replies to a held-out question, one of each policy, in an order that is not disclosed before the vote. */
+  "POST /v1/tasks/{task}/duels": { path: { task: string }; query: Empty; body?: DuelRequest; answer: DuelAnswer };
+  /** Store which reply is better; the answer says who wrote them. A comparison takes one vote. */
+  "POST /v1/tasks/{task}/duels/{duel}/vote": { path: { task: string; duel: string }; query: Empty; body: DuelVote; answer: VotedAnswer };
   /** End an episode: it accepts no more decisions. */
   "POST /v1/tasks/{task}/episodes/{episode}/end": { path: { task: string; episode: string }; query: Empty; body?: EndRequest; answer: void };
   /** Named numbers about a whole episode. The header `Headway-Warning` names a signal that nothing reads. */
@@ -1245,14 +1446,20 @@ export interface Routes {
   "POST /v1/tasks/{task}/experiment": { path: { task: string }; query: Empty; body?: ExperimentRequest; answer: EntryAnswer };
   /** End the running experiment; the current policy decides alone again. */
   "POST /v1/tasks/{task}/experiment/stop": { path: { task: string }; query: Empty; body?: StopRequest; answer: EntryAnswer };
+  /** Ways of growing on held-out hosts, and episodes step by step, as the last evaluation of a policy stored them. */
+  "GET /v1/tasks/{task}/grow": { path: { task: string }; query: { policy?: string }; body: undefined; answer: GrowAnswer };
   /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
   /** Predicted rewards of a task's latest decisions beside their outcomes, and the calibration over time. */
   "GET /v1/tasks/{task}/predictions": { path: { task: string }; query: { policy?: string; limit?: number }; body: undefined; answer: PredictionsAnswer };
   /** Candidates in order of predicted reward, with 80% intervals; nothing is logged. */
   "POST /v1/tasks/{task}/rank": { path: { task: string }; query: Empty; body: RankRequest; answer: RankAnswer };
+  /** For each signal with several raters: the bias, noise and scale of each; the same as `headway rewards analyze`. */
+  "GET /v1/tasks/{task}/raters": { path: { task: string }; query: Empty; body: undefined; answer: RatersAnswer };
   /** A summary of the latest decisions of a task: the trend of its reward, its actions and its policies. */
   "GET /v1/tasks/{task}/recent": { path: { task: string }; query: { window?: number; points?: number }; body: undefined; answer: RecentAnswer };
+  /** The latest replies of a task with the caller's ratings; `unrated`: those that nobody has rated. */
+  "GET /v1/tasks/{task}/replies": { path: { task: string }; query: { limit?: number; unrated?: boolean }; body: undefined; answer: RepliesAnswer };
   /** Make the previous policy (or `to`) current again; always allowed. */
   "POST /v1/tasks/{task}/rollback": { path: { task: string }; query: Empty; body?: RollbackRequest; answer: EntryAnswer };
   /** How a task is set up. */
@@ -1265,6 +1472,8 @@ export interface Routes {
   "GET /v1/tasks/{task}/story": { path: { task: string }; query: Empty; body: undefined; answer: StoryAnswer };
   /** The curve from the best answer to the cheapest, on the newest decisions; computed in a process of its own. */
   "GET /v1/tasks/{task}/tradeoff": { path: { task: string }; query: Empty; body: undefined; answer: TradeoffAnswer };
+  /** The votes on two policies so far; by default on the newest candidate and the current policy. */
+  "GET /v1/tasks/{task}/votes": { path: { task: string }; query: { policy?: string; against?: string }; body: undefined; answer: VotesAnswer };
   /** Write the weight of a signal into the task's reward in headway.toml; nothing else in the file changes. */
   "POST /v1/tasks/{task}/weight": { path: { task: string }; query: Empty; body: WeightRequest; answer: WeightAnswer };
 }

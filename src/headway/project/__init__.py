@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headway.project.prove.logged import logged
     from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
+    from headway.project.prove.tally import VoteTally, vote_tally
     from headway.project.prove.unread import Unread
     from headway.project.publish import (
         Published,
@@ -60,6 +61,7 @@ __all__ = [
     "Serving",
     "TransformReport",
     "Unread",
+    "VoteTally",
     "WrittenWeight",
     "add_bundle",
     "add_candidate",
@@ -78,6 +80,7 @@ __all__ = [
     "task_story",
     "task_worth",
     "versions",
+    "vote_tally",
     "write_weight",
 ]
 
@@ -96,6 +99,7 @@ _WHERE = {
     "prove.logged": ("logged",),
     "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
+    "prove.tally": ("VoteTally", "vote_tally"),
     "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "inspect.story": ("task_story",),

@@ -22,6 +22,7 @@ from headway.serve.routes import (
     kits,
     looking,
     policies,
+    raters,
     recent,
     runs,
     signals,
@@ -35,7 +36,21 @@ from headway.settings import ServerSettings
 
 __all__ = ["MODULES", "VERSION", "application", "endpoints"]
 
-MODULES = (decisions, signals, tasks, policies, experiments, evidence, recent, story, runs, looking, installation, kits)
+MODULES = (
+    decisions,
+    signals,
+    tasks,
+    policies,
+    experiments,
+    evidence,
+    recent,
+    raters,
+    story,
+    runs,
+    looking,
+    installation,
+    kits,
+)
 VERSION = "1"  # of the HTTP interface: the v1 in its paths
 
 

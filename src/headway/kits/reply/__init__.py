@@ -24,7 +24,11 @@ KIT = Kit(
             material="headway.kits.reply.learn.material:material",
         ),
     },
-    routes=("headway.kits.reply.replies",),
+    routes=(
+        "headway.kits.reply.replies",
+        "headway.kits.reply.rating_routes",
+        "headway.kits.reply.duel_routes",
+    ),
     exports={"interactions": "headway.kits.reply.interactions:writer"},
     commands={
         "chat": Command(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.project import Project
 
-__all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "vote"]
+__all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "two_policies", "vote"]
 
 _PREFERRED = "preferred"
 
@@ -63,7 +63,7 @@ def comparison(
 ) -> ReplyComparison:
     """Replies of both policies to held-out questions, in numbers, and the votes so far."""
     settings = project.settings.task(task)
-    mine, theirs = _two(project, task, policy, against)
+    mine, theirs = two_policies(project, task, policy, against)
     asked = questions_of(project, task)[:count]
     writer = ReplyWriter(project, settings)
     probes = [probe.text for probe in PROBES]
@@ -95,7 +95,8 @@ def comparison(
     )
 
 
-def _two(project: Project, task: str, policy: str | None, against: str | None) -> tuple[str, str]:
+def two_policies(project: Project, task: str, policy: str | None, against: str | None) -> tuple[str, str]:
+    """Whom to compare: by default the newest candidate with the current policy, or that with the base."""
     current = project.standing(task).current.ref
     if policy is None:
         newest = project.ledger.last(task, "candidate", "shadow")
@@ -216,7 +217,7 @@ def blind_pairs(
     seed: int = 0,
 ) -> Iterator[BlindPair]:
     """One pair per question, both replies sampled; the order is drawn and stored before either is shown."""
-    mine, theirs = _two(project, task, policy, against)
+    mine, theirs = two_policies(project, task, policy, against)
     writer = ReplyWriter(project, project.settings.task(task))
     for place, question in enumerate(questions):
         replies = {ref: writer.replies(ref, [question], seed=seed + 7_919 * place)[0].text for ref in (mine, theirs)}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.prove.power import Planned
 
-__all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind"]
+__all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind", "votes_on"]
 
 SIGNAL = "preferred"
 
@@ -55,7 +55,7 @@ class PreferenceKind:
         return True
 
     def missing(self, question: ProofQuestion) -> HeadwayError | None:
-        if next(_votes(question), None) is not None or not _passes_its_checks(question):
+        if next(votes_on(question), None) is not None or not _passes_its_checks(question):
             return None
         mine, other = question.candidate[0], question.other[0]
         task = question.settings.name
@@ -71,7 +71,7 @@ class PreferenceKind:
         from headway.prove.votes import from_preferences
 
         question.left.clear()
-        votes = list(_votes(question))
+        votes = list(votes_on(question))
         wins, losses = _counted([vote.value for vote in votes])
         evidence = from_preferences(wins, losses, about, ties=len(votes) - wins - losses)
         diagnostics, own = _own_checks(question, preferred=evidence.statistic > evidence.threshold)
@@ -115,8 +115,8 @@ def _passes_its_checks(question: ProofQuestion) -> bool:
     return all(diagnostic.ok for diagnostic in diagnostics) and all(guard.ok for guard in guards)
 
 
-def _votes(question: ProofQuestion) -> Iterator[_Vote]:
-    """The votes on these two policies; `left` counts what cannot be one."""
+def votes_on(question: ProofQuestion) -> Iterator[_Vote]:
+    """The votes on these two policies, in the order of their decisions; `left` counts what cannot be one."""
     names = {_exact(question, question.candidate[0]): True, _exact(question, question.other[0]): False}
     for row in _comparisons(question):
         shown = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]

@@ -1,0 +1,162 @@
+"""Blind comparisons over HTTP: a pair of replies without names, the vote, and the votes so far."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headway.kits.reply import duels
+from headway.kits.reply.client import AsyncLanguageWorker
+from headway.nouns.checkpoint import PolicyRef
+from headway.project import Project
+from headway.serve.endpoint import Call, endpoint, strict
+
+_TRIES = 3  # questions, while both policies give the same reply
+_VALUES = {"left": 1.0, "right": 0.0, "neither": 0.5}
+Policy = Annotated[str, Meta(max_length=200)]
+
+
+class DuelRequest(strict):
+    """Whom to compare: by default the newest candidate and the current policy."""
+
+    policy: Policy | None = None
+    against: Policy | None = None
+
+
+class DuelAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Two replies to a held-out question. Which policy wrote which is answered after the vote."""
+
+    id: str
+    task: str
+    candidate: str
+    against: str
+    question: str
+    left: str
+    right: str
+
+
+class DuelVote(strict):
+    """Which reply is better."""
+
+    preferred: Literal["left", "right", "neither"]
+
+
+class VotesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The votes on two policies, and the e-value after each of them; the gate passes at `passes_at`."""
+
+    task: str
+    candidate: str
+    against: str
+    wins: int
+    losses: int
+    ties: int
+    e_value: float
+    passes_at: float
+    votes: list[float]  # 1: the candidate was preferred; 0: the other policy; 0.5: neither
+    e_values: list[float]
+
+
+class VotedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which policy wrote which reply, under which decision the vote is stored, and the votes so far."""
+
+    decision: str
+    left: str
+    right: str
+    votes: VotesAnswer
+
+
+class VotesQuery(strict):
+    policy: Policy | None = None
+    against: Policy | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/tasks/{task}/duels",
+    takes=DuelRequest,
+    gives=DuelAnswer,
+    status=201,
+    errors=(404, 409, 503),
+    scope="decide",
+    optional=True,
+)
+async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
+    """Two replies to a held-out question, one of each policy, in an order that is not disclosed before the vote."""
+    server, task = call.server, call.params["task"]
+    project = server.project
+    tried: list[str] = []
+    while True:
+        asked = await server.in_thread(
+            lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried))
+        )
+        mine, theirs = await asyncio.gather(
+            *(_written(project, asked, policy) for policy in (asked.candidate, asked.against))
+        )
+        tried.append(asked.question)
+        if mine != theirs or len(tried) == _TRIES:
+            break
+    sealed = await server.in_thread(lambda: duels.seal(project, asked, (mine, theirs), key=call.key))
+    return DuelAnswer(
+        id=sealed.id,
+        task=task,
+        candidate=asked.candidate,
+        against=asked.against,
+        question=asked.question,
+        left=sealed.left,
+        right=sealed.right,
+    )
+
+
+async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> str:
+    """A reply of the worker; the server holds no model."""
+    adapter = "" if PolicyRef.parse(policy).built_in else project.registry.find(policy)
+    worker = AsyncLanguageWorker(project.folder, project.settings.task(asked.task).base, adapter=adapter)
+    (reply,) = await worker.generate([asked.prompt])
+    return reply.text.strip()
+
+
+@endpoint(
+    "POST",
+    "/v1/tasks/{task}/duels/{duel}/vote",
+    takes=DuelVote,
+    gives=VotedAnswer,
+    errors=(404, 409),
+    scope="signal",
+)
+def vote_duel(call: Call, body: DuelVote) -> VotedAnswer:
+    """Store which reply is better; the answer says who wrote them. A comparison takes one vote."""
+    project, task = call.server.project, call.params["task"]
+    voted = duels.vote(project, task, call.params["duel"], _VALUES[body.preferred], rater=call.key)
+    call.server.metrics.count("decisions", task)
+    call.server.metrics.count("signals", "all")
+    first, second = project.query.decision(voted.decision).candidates
+    tally = _votes(project, task, first.name, second.name)
+    return VotedAnswer(decision=voted.decision, left=voted.left, right=voted.right, votes=tally)
+
+
+@endpoint("GET", "/v1/tasks/{task}/votes", query=VotesQuery, gives=VotesAnswer, errors=(404,), scope="train")
+def votes(call: Call) -> VotesAnswer:
+    """The votes on two policies so far; by default on the newest candidate and the current policy."""
+    project, query, task = call.server.project, call.query, call.params["task"]
+    return _votes(project, task, *duels.opponents(project, task, query.policy, query.against))
+
+
+def _votes(project: Project, task: str, policy: str, against: str) -> VotesAnswer:
+    from headway.project import vote_tally
+
+    tally = vote_tally(project, task, policy, against)
+    return VotesAnswer(
+        task=tally.task,
+        candidate=tally.candidate,
+        against=tally.against,
+        wins=tally.wins,
+        losses=tally.losses,
+        ties=tally.ties,
+        e_value=tally.e_value,
+        passes_at=tally.passes_at,
+        votes=list(tally.votes),
+        e_values=list(tally.e_values),
+    )

@@ -1,0 +1,200 @@
+"""Blind comparisons over HTTP: two replies to a held-out question, whose order nobody can look up before the vote.
+
+    asked = choose(project, "reply", None, None)               # whom to compare, and by which question
+    duel = seal(project, asked, ("One reply", "The other"))    # the order is drawn; who gets the duel cannot see it
+    vote(project, "reply", duel.id, 1.0, rater="ann")          # 1: left is better; 0: right; ½: neither
+
+A comparison is the decision that `headway compare --ask` stores (see `comparison`). Here it is stored together with the
+vote: until then it waits in a file of `.headway/work/duels`, so that neither the log nor any summary of it tells the
+order. A duel is voted on once, by whom it was made for; after a day it is forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from headway.nouns.errors import Conflict, UnknownName
+from headway.nouns.protocols import Prompt, Turn
+from headway.nouns.records import Decision
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["Duel", "DuelQuestion", "VotedDuel", "choose", "opponents", "seal", "vote"]
+
+PREFERRED = "preferred"
+_KEPT_S = 24 * 3600.0
+_MOST_OPEN = 500  # the oldest are forgotten first
+_NAME = re.compile(r"[0-9a-f]{32}\Z")
+
+
+class DuelQuestion(NamedTuple):
+    """Whom to compare, by which question, and how both are asked."""
+
+    task: str
+    candidate: str
+    against: str
+    question: str
+    prompt: Prompt
+
+
+class Duel(NamedTuple):
+    """Two replies in the order in which they are shown. `id` says nothing about the order."""
+
+    id: str
+    left: str
+    right: str
+
+
+class VotedDuel(NamedTuple):
+    """What a vote has disclosed."""
+
+    decision: str
+    left: str  # the policy that wrote the left reply
+    right: str
+
+
+def opponents(project: Project, task: str, policy: str | None, against: str | None) -> tuple[str, str]:
+    """Whom to compare; UnknownName if there are no two."""
+    from headway.kits.reply.comparison import two_policies
+
+    if project.settings.task(task).kind != "reply":
+        raise UnknownName(
+            f"{task!r} is not a reply task.", code="not_a_reply_task", hint="Compare its policies with headway compare."
+        )
+    mine, theirs = two_policies(project, task, policy, against)
+    if mine == theirs:
+        raise UnknownName(
+            f"There is nothing to compare: {task!r} has no candidate beside {theirs}.",
+            code="no_candidate_policy",
+            hint=f"Run: headway learn {task}",
+        )
+    return mine, theirs
+
+
+def choose(
+    project: Project, task: str, policy: str | None, against: str | None, *, tried: Collection[str] = ()
+) -> DuelQuestion:
+    """The held-out question that these two policies were compared by least often, but none of `tried`."""
+    from headway.kits.reply.comparison import questions_of
+
+    settings = project.settings.task(task)
+    mine, theirs = opponents(project, task, policy, against)
+    used = Counter(_compared(project, task, {mine, theirs}))
+    questions = [text for text, _ in questions_of(project, task)]
+    free = [text for text in questions if text not in tried] or questions
+    question = min(free, key=lambda text: used[project.redact(text)])
+    system = (Turn("system", settings.system),) if settings.system else ()
+    prompt = Prompt(
+        turns=(*system, Turn("user", question)),
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        seed=secrets.randbits(31),
+    )
+    return DuelQuestion(task, mine, theirs, question, prompt)
+
+
+def _compared(project: Project, task: str, pair: set[str]) -> Iterator[str]:
+    """The questions of stored comparisons of two policies, and of those that wait for a vote."""
+    waiting = (read for path in _files(project) if (read := _read(path)) is not None and read.task == task)
+    for decision in (*project.query.decisions(task), *waiting):
+        if len(decision.candidates) == 2 and {candidate.name for candidate in decision.candidates} == pair:
+            yield decision.situation.text
+
+
+def seal(project: Project, asked: DuelQuestion, replies: tuple[str, str], *, key: str = "") -> Duel:
+    """Draw the order of the replies of the candidate and of the other policy, and put it away."""
+    considered = project.consider(asked.task, asked.question, (asked.candidate, asked.against), key=key)
+    first, second = replies if considered.decision.action == asked.candidate else replies[::-1]
+    folder = _folder(project)
+    folder.mkdir(parents=True, exist_ok=True)
+    _forget(project)
+    name = secrets.token_hex(16)
+    _write_new(folder / f"{name}.json", msgspec.json.encode(considered.decision))
+    return Duel(name, first, second)
+
+
+def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "") -> VotedDuel:
+    """Store the comparison and its vote. The same vote again gives the same answer; another one is refused."""
+    path = _folder(project) / f"{duel}.json"
+    decision = _read(path) if _NAME.match(duel) else None
+    if decision is None or decision.task != task or decision.key != rater:
+        raise UnknownName(
+            "There is no such comparison to vote on.",
+            code="unknown_duel",
+            hint="Ask for a new one; a comparison is forgotten after a day.",
+        )
+    serving = project.servings.evenly(project.settings.task(task))
+    if serving.config_hash != decision.config_hash:
+        raise Conflict(
+            "The configuration of the task has changed since the order was drawn.",
+            code="stale_duel",
+            hint="Ask for a new one.",
+        )
+    first, second = decision.action, next(each.name for each in decision.candidates if each.name != decision.action)
+    claim = path.with_suffix(".voted")
+    try:
+        _write_new(claim, str(value).encode())
+    except FileExistsError:
+        if claim.read_text("ascii") != str(value):
+            raise Conflict(
+                "This comparison has a vote already, and who wrote which reply is known since.",
+                code="duel_voted",
+                hint="Ask for a new one.",
+            ) from None
+    from headway.project import Considered
+
+    project.submit([Considered(decision, serving, False)]).result()
+    project.signal(decision.id, {PREFERRED: value}, rater=rater)
+    return VotedDuel(decision.id, first, second)
+
+
+# -- files
+
+
+def _folder(project: Project) -> Path:
+    return project.home / "work" / "duels"
+
+
+def _files(project: Project) -> list[Path]:
+    """Comparisons without a vote."""
+    folder = _folder(project)
+    return [path for path in folder.glob("*.json") if not path.with_suffix(".voted").exists()]
+
+
+def _read(path: Path) -> Decision | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Decision)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write_new(path: Path, body: bytes) -> None:
+    """Only the owner may read it. FileExistsError if it is there."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(body)
+
+
+def _forget(project: Project) -> None:
+    """Remove what is older than a day, and the oldest of too many."""
+    aged: list[tuple[float, Path]] = []
+    for path in _folder(project).glob("*.json"):
+        with suppress(FileNotFoundError):
+            aged.append((path.stat().st_mtime, path))
+    aged.sort(reverse=True)
+    oldest = time.time() - _KEPT_S
+    for place, (at, path) in enumerate(aged, start=1):
+        if at < oldest or place >= _MOST_OPEN:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".voted").unlink(missing_ok=True)

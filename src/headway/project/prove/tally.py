@@ -1,0 +1,81 @@
+"""The votes on two policies so far, and how the e-value grew with them. Reads only: no look is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING
+
+from headway.project.prove.budget import name_of_test, number_of
+from headway.project.prove.kinds.kind import ProofQuestion
+from headway.project.prove.kinds.preference import PREFERENCE, votes_on
+from headway.project.prove.subject import candidate_policy, registered_plan, registered_start
+from headway.project.prove.terms import present_terms
+
+if TYPE_CHECKING:
+    from headway.project import Project
+
+__all__ = ["VoteTally", "vote_tally"]
+
+_MOST = 700.0  # the exponent of the largest number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteTally:
+    """Votes from the candidate's side, in order, and the e-value after each of them."""
+
+    task: str
+    candidate: str
+    against: str
+    votes: tuple[float, ...]  # 1: the candidate was preferred; 0: the other policy; ½: neither
+    e_values: tuple[float, ...]
+    passes_at: float  # the e-value from which the gate passes
+
+    @property
+    def wins(self) -> int:
+        return sum(vote > 0.5 for vote in self.votes)
+
+    @property
+    def losses(self) -> int:
+        return sum(vote < 0.5 for vote in self.votes)
+
+    @property
+    def ties(self) -> int:
+        return len(self.votes) - self.wins - self.losses
+
+    @property
+    def e_value(self) -> float:
+        return self.e_values[-1] if self.e_values else 1.0
+
+
+def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTally:
+    """The votes of blind comparisons of two policies."""
+    from headway.prove.sequential import PREFERENCE_ALPHA, challenger_alpha, e_process
+
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    project.settle(settings.name)
+    mine, other = (candidate.ref, candidate.digest), project.servings.resolve(settings, against)
+    terms = present_terms(project, settings, mine, other)
+    votes = [
+        vote.value for vote in votes_on(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
+    ]
+    e_values, wins, losses = [], 0, 0
+    for value in votes:
+        wins, losses = wins + (value > 0.5), losses + (value < 0.5)
+        e_values.append(exp(min(_MOST, e_process(wins, losses))))
+    test = name_of_test(
+        registered_plan(project, settings.name),
+        PREFERENCE.name,
+        experiment=registered_start(project, settings.name, candidate.digest),
+        changed=terms.changed,
+    )
+    place = number_of(project, settings.name, terms, test)
+    return VoteTally(
+        task=settings.name,
+        candidate=candidate.ref,
+        against=other[0],
+        votes=tuple(votes),
+        e_values=tuple(e_values),
+        passes_at=1.0 / challenger_alpha(PREFERENCE_ALPHA, place.k, place.promotions),
+    )

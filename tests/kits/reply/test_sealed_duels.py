@@ -1,0 +1,123 @@
+"""Blind comparisons without a model: the order is put away until the vote, and is drawn evenly."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headway
+from headway.kits.reply import duels
+from headway.kits.reply.learn.anchors import JUDGING
+from headway.nouns.errors import Conflict, UnknownName
+from headway.nouns.protocols import Learned
+from headway.project import Project, publish_policy, vote_tally
+from headway.prove.sequential import e_process
+
+TOML = """
+[tasks.reply]
+kind = "reply"
+system = "Be brief."
+
+[tasks.route]
+actions = ["a", "b"]
+"""
+
+
+@pytest.fixture
+def compared(tmp_path: Path) -> Iterator[tuple[Project, str]]:
+    """A project with a candidate beside the base. Nobody loads it."""
+    (tmp_path / "headway.toml").write_text(TOML)
+    learned = Learned(
+        family="language", tensors={"lora": np.ones(4, np.float32)}, knobs={}, metrics={}, baselines={}, trained_on={}
+    )
+    with headway.open(tmp_path) as project:
+        yield (
+            project,
+            publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=0, why="test").ref,
+        )
+
+
+def files(project: Project) -> list[Path]:
+    return sorted((project.home / "work" / "duels").glob("*.json"))
+
+
+def test_a_comparison_is_in_no_log_before_its_vote(compared: tuple[Project, str]) -> None:
+    project, candidate = compared
+    asked = duels.choose(project, "reply", None, None)
+    assert (asked.candidate, asked.against, asked.question) == (candidate, "base@0", JUDGING[0][0])
+    assert [turn.content for turn in asked.prompt.turns] == ["Be brief.", asked.question]
+    sealed = duels.seal(project, asked, ("One", "Two"))
+    assert sorted(sealed[1:]) == ["One", "Two"]
+    assert not list(project.query.decisions("reply"))
+    (file,) = files(project)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert duels.choose(project, "reply", None, None).question != asked.question, "one that waits is not asked again"
+    voted = duels.vote(project, "reply", sealed.id, 0.0)
+    (stored,) = project.query.decisions("reply")
+    assert (stored.id, stored.action, stored.probabilities) == (voted.decision, voted.left, (0.5, 0.5))
+    assert duels.vote(project, "reply", sealed.id, 0.0) == voted
+    with pytest.raises(Conflict) as error:
+        duels.vote(project, "reply", sealed.id, 1.0)
+    assert error.value.code == "duel_voted"
+
+
+def test_the_order_is_drawn_evenly_and_the_e_value_grows_with_the_votes(compared: tuple[Project, str]) -> None:
+    project, candidate = compared
+    task = "reply"
+    lefts = 0
+    for _ in range(30):
+        asked = duels.choose(project, task, None, None)
+        sealed = duels.seal(project, asked, ("from the candidate", "from the base"), key="ann")
+        with pytest.raises(UnknownName):
+            duels.vote(project, task, sealed.id, 1.0, rater="bob")  # it was made for ann
+        value = 1.0 if sealed.left == "from the candidate" else 0.0
+        voted = duels.vote(project, task, sealed.id, value, rater="ann")
+        assert voted.left == (candidate if value else "base@0")
+        lefts += value == 1.0
+    assert 1 <= lefts <= 29  # the chance of a false alarm is 2e-9
+    tally = vote_tally(project, task, candidate, "base@0")
+    assert (tally.wins, tally.losses, tally.ties, tally.passes_at) == (30, 0, 0, 20.0)
+    assert tally.e_values[5] == pytest.approx(exp(e_process(6, 0)))
+    assert tally.e_value > 1e7
+    used = [decision.situation.text for decision in project.query.decisions(task)]
+    assert set(used) >= {question for question, _ in JUDGING}, "every question is asked before one is asked again"
+
+
+def test_a_comparison_drawn_under_another_configuration_is_refused(compared: tuple[Project, str]) -> None:
+    project, candidate = compared
+    sealed = duels.seal(project, duels.choose(project, "reply", candidate, "base@0"), ("a", "b"))
+    (file,) = files(project)
+    drawn = json.loads(file.read_text())
+    file.write_text(json.dumps(drawn | {"config_hash": "0" * 16}))  # as after an update
+    with pytest.raises(Conflict) as error:
+        duels.vote(project, "reply", sealed.id, 1.0)
+    assert error.value.code == "stale_duel"
+    assert not list(project.query.decisions("reply"))
+
+
+def test_old_comparisons_are_forgotten(compared: tuple[Project, str]) -> None:
+    project, _ = compared
+    sealed = duels.seal(project, duels.choose(project, "reply", None, None), ("a", "b"))
+    yesterday = time.time() - 25 * 3600
+    os.utime(files(project)[0], (yesterday, yesterday))
+    newer = duels.seal(project, duels.choose(project, "reply", None, None), ("a", "b"))
+    assert [file.stem for file in files(project)] == [newer.id]
+    with pytest.raises(UnknownName):
+        duels.vote(project, "reply", sealed.id, 1.0)
+
+
+def test_there_is_nothing_to_compare_without_a_candidate(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text(TOML)
+    with headway.open(tmp_path) as project:
+        for task, code in (("reply", "no_candidate_policy"), ("route", "not_a_reply_task")):
+            with pytest.raises(UnknownName) as error:
+                duels.choose(project, task, None, None)
+            assert error.value.code == code
