@@ -159,7 +159,7 @@ def test_equal_policies_end_without_a_difference_and_the_shadow_is_next(
     assert second.learned != first
     assert second.verdict is not None
     assert second.verdict.state == "no difference"
-    assert "No difference: at most" in second.summary
+    assert f"No difference between {first} and uniform@0: at most" in second.summary
     assert kinds(watch.project) == ["candidate", "test", "shadow"]
     third = cycle_of(watch)
     assert f"{second.learned} is the candidate now" in third.summary
@@ -183,7 +183,7 @@ def test_identical_choices_are_not_tested_and_spend_nothing(tmp_path: Path, watc
     watch = watching(RULES)
     serve(tmp_path, 400, 6, {"small": 0.9, "large": 0.1})
     done = cycle_of(watch)
-    assert f"not tested: {done.learned} makes the same choices as rules@0" in done.summary
+    assert f"Not tested: {done.learned} makes the same choices as rules@0" in done.summary
     assert kinds(watch.project) == ["candidate"]
     assert watch.project.prove(task="route").state == "refused"
     assert kinds(watch.project) == ["candidate"], "a person's look is free too"

@@ -56,7 +56,7 @@ def test_a_closed_window_postpones_work_unless_now_is_set(tmp_path):
     (tmp_path / "headway.toml").write_text(f"{ASK}[watch]\nwindow = {window}\n", "utf-8")
     play(tmp_path, 60)
     assert "not now: outside the window" in run(tmp_path, "--once").stdout
-    assert "learned bandit@" in run(tmp_path, "--once", "--now").stdout
+    assert "Learned bandit@" in run(tmp_path, "--once", "--now").stdout
 
 
 def test_a_second_watch_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,20 +107,23 @@ def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str,
     from headway.reward.compose import Rewards
     from headway.reward.cost_terms import weight_text
 
-    lines = [f"[tasks.{json.dumps(task)}]", f"kind = {json.dumps(kind)}"]
+    lines = [f"[tasks.{_key(task)}]", f"kind = {json.dumps(kind)}"]
     if actions:
         lines.append(f"actions = {json.dumps(_names(actions), ensure_ascii=False)}")
     if heads:
-        parts = [f"{json.dumps(name)} = {json.dumps(_names(given))}" for name, given in pairs(heads, "head").items()]
+        parts = [f"{_key(name)} = {json.dumps(_names(given))}" for name, given in pairs(heads, "head").items()]
         lines.append(f"heads = {{ {', '.join(parts)} }}")
     if reward:
         weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
-        inside = ", ".join(
-            f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(value)}" for name, value in weights.items()
-        )
+        inside = ", ".join(f"{_key(name)} = {json.dumps(value)}" for name, value in weights.items())
         words = weight_text(Rewards.from_settings(reward=weights))
         lines.append(f"reward = {{ {inside} }}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """A key of TOML, quoted only where it must be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _names(listed: str) -> list[str]:
@@ -133,7 +137,7 @@ def _upstreams(upstreams: tuple[tuple[str, str, str], ...], keys: dict[str, str]
         raise click.UsageError(f"--key-env {unknown[0]}: there is no --upstream of that name.")
     tables = []
     for name, url, model in upstreams:
-        lines = [f"\n[upstreams.{json.dumps(name)}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
+        lines = [f"\n[upstreams.{_key(name)}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
         lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []
         lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
         tables.append("\n".join(lines) + "\n")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headway.loop.due import Due, Marks, question, window_of
+from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput
 from headway.nouns.protocols import Progress
 from headway.promote.next_step import next_step
@@ -58,25 +59,19 @@ class CycleResult:
 
     @property
     def summary(self) -> str:
-        """One line for people."""
-        parts = []
-        if self.rolled_back:
-            parts.append(self.rolled_back)
-        if self.learned:
-            parts.append(f"learned {self.learned}")
-        if self.verdict is not None:
-            parts.append(f"{self.proved}: {self.verdict}")
-            if self.verdict.state in ("refused", "worse", "no difference"):
-                parts.append(" ".join(self.verdict.reasons))
-        if self.promoted:
-            parts.append(f"{self.promoted} is now current (undo: headway rollback {self.task})")
-        if self.canary:
-            parts.append(self.canary)
-        if self.experiment:
-            parts.append(self.experiment)
-        if self.next is not None:
-            parts.append(f"waiting for you: {self.next.command}")
-        return "; ".join([*parts, *self.notes]) or "nothing changed"
+        """What happened, in sentences."""
+        promoted = f"{self.promoted} is now current (undo: headway rollback {self.task})" if self.promoted else ""
+        parts = [
+            self.rolled_back,
+            f"learned {self.learned}" if self.learned else "",
+            "" if self.verdict is None else conclusion(self.verdict),
+            promoted,
+            self.canary,
+            self.experiment,
+            "" if self.next is None else f"waiting for you: {self.next.command}",
+            *self.notes,
+        ]
+        return " ".join(_sentence(part) for part in parts if part) or "nothing changed"
 
     def body(self) -> dict[str, Any]:
         """The job's result, as JSON."""
@@ -100,6 +95,12 @@ class CycleResult:
         }
 
 
+def _sentence(text: str) -> str:
+    """With a full stop, and a capital unless it begins with the name of a policy."""
+    first = text[:1] if "@" in text.partition(" ")[0] else text[:1].upper()
+    return f"{first}{text[1:].rstrip('.')}."
+
+
 def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progress | None = None) -> CycleResult:
     """Do what is due for a task, in the order of the loop."""
     done = CycleResult(task=task, settled=project.settle(task), synthetic=project.query.count_source(task, "synthetic"))
@@ -111,7 +112,8 @@ def cycle(project: Project, task: str, work: Due, marks: Marks, progress: Progre
         done.notes.append(f"{project.next_candidate(task, who=WHO)} is the candidate now")
         standing = project.standing(task)
     if work.learn and not standing.proven:  # the guard may just have judged the candidate
-        done.learned = project.learn(task, progress=progress, shadow=standing.under_test, **_carry_on(project, task))
+        shadow, more = standing.under_test, _carry_on(project, task)
+        done.learned = project.learn(task, progress=progress, shadow=shadow, who=WHO, **more)
         standing = project.standing(task)
     if work.prove and standing.candidate is not None:
         _test(project, standing, marks, done, progress)

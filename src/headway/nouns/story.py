@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from headway.nouns.evidence import VerdictWord
 from headway.nouns.times import rfc3339
 
 __all__ = ["StoryEvent", "StoryKind", "TaskStory"]
@@ -25,6 +26,7 @@ class StoryEvent:
     who: str = ""  # a user, a key, or the background loop; empty: nobody in particular
     policy: str | None = None
     evidence: str | None = None  # the id of the evidence behind it
+    word: VerdictWord | None = None  # of a proof: its verdict
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON."""

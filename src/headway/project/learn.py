@@ -89,6 +89,7 @@ def learn(
     trust: Sequence[str] = (),
     mined: bool = False,
     shadow: bool = False,
+    who: str = "",
 ) -> str:
     """Learn a candidate and publish it; its reference. Rows with mined labels are read only if `mined` is set.
 
@@ -106,26 +107,33 @@ def learn(
     reads = project.catalogue.family(family).material
     if reads:
         start.keywords["material"] = project.catalogue.load(reads)(project, settings)
-    with _LearningLog(project, settings.name, family, seed) as log:
+    with _LearningLog(project, settings.name, family, seed, start.keywords.get("work")) as log:
         told = log.told(progress)
         learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, told, **start.keywords)
-        log.result(learned, start.keywords.get("work"))
+        log.result(learned)
     if "work" in start.keywords:
         shutil.rmtree(start.keywords["work"], ignore_errors=True)
     learned = _with_choices(learned, rows, mined)
+    about: dict[str, Any] = {
+        "task": settings.name,
+        "kind": settings.kind,
+        "encoder": encoder.version,
+        "seed": seed,
+        "upto": rows.upto,
+        "parts": LEARNED_PARTS,
+        "split": split_of(rows.experience.by),
+        "parent": start.digest,
+    }
+    beside = {name: add_bundle(project, other, **about).ref for name, other in learned.beside.items()}
+    if beside:
+        learned = replace(learned, extra={**learned.extra, "beside": beside}, beside={})
     published = publish_policy(
         project,
         learned,
-        task=settings.name,
-        kind=settings.kind,
-        encoder=encoder.version,
-        seed=seed,
-        upto=rows.upto,
-        parts=LEARNED_PARTS,
-        split=split_of(rows.experience.by),
-        parent=start.digest,
+        **about,
         why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
         shadow=shadow,
+        who=who,
     )
     log.end(published.ref)
     return published.ref
@@ -134,7 +142,8 @@ def learn(
 class _LearningLog:
     """The run of one learning: how far it is, and at the end what the learner measured."""
 
-    def __init__(self, project: Project, task: str, family: str, seed: int) -> None:
+    def __init__(self, project: Project, task: str, family: str, seed: int, work: Path | None) -> None:
+        self._own = None if work is None else work / "metrics.jsonl"  # what the learner itself writes
         moment = datetime.fromtimestamp(project.clock(), UTC)
         self._log = RunLog(project.home / "work" / f"{task}-{family}-{moment:%Y%m%d-%H%M%S}")
         self._log.begin({"task": task, "family": family, "seed": seed})
@@ -149,21 +158,24 @@ class _LearningLog:
             self._log.interrupt()
 
     def told(self, progress: Progress | None) -> Progress:
-        """The caller's progress, and a line per second."""
+        """The caller's progress, and a line per second, or the learner's own lines."""
 
         def tell(stage: str, done: int, total: int | None) -> None:
             if progress is not None:
                 progress(stage, done, total)
             if time.monotonic() - self._last >= 1.0:
                 self._last = time.monotonic()
-                self._log.add({"done": done, "seconds": round(self._last - self._began, 3)})
+                if self._own is not None and self._own.exists():
+                    self._log.adopt(self._own)
+                else:
+                    self._log.add({"done": done, "seconds": round(self._last - self._began, 3)})
 
         return tell
 
-    def result(self, learned: Learned, work: Path | None) -> None:
+    def result(self, learned: Learned) -> None:
         """What the learner measured; metrics that it wrote in its own folder take the place of how far it was."""
-        if work is not None:
-            self._log.adopt(work / "metrics.jsonl")
+        if self._own is not None:
+            self._log.adopt(self._own)
         self._log.add({"seconds": round(time.monotonic() - self._began, 3), **learned.metrics})
 
     def end(self, policy: str) -> None:
@@ -320,5 +332,5 @@ def encoder_spec(project: Project, settings: TaskSettings) -> Any:
 def _knobs(settings: TaskSettings) -> dict[str, Any]:
     """The learner's knobs from the task's settings. The pipeline explores: the policy itself is greedy."""
     if settings.kind in ("factored", "reply"):
-        return {}
+        return dict(settings.learn)
     return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}

@@ -72,6 +72,7 @@ def publish_policy(
     parent: str | None = None,
     detail: Mapping[str, Any] | None = None,
     shadow: bool = False,
+    who: str = "",
 ) -> Published:
     """Store a learned policy and add it to the task's candidates, or to those that are next.
 
@@ -83,7 +84,7 @@ def publish_policy(
         packages=packages, parent=parent,
     )  # fmt: skip
     detail = {"upto": upto, "seed": seed, **(detail or {})}
-    add_candidate(project, published, why=why, detail=detail, kind="shadow" if shadow else "candidate")
+    add_candidate(project, published, why=why, detail=detail, who=who, kind="shadow" if shadow else "candidate")
     return published
 
 

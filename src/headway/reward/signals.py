@@ -28,7 +28,9 @@ TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 FAILED = "failed"
 SAFETY_FLAG = "safety_flag"
 RESERVED = (FAILED, SAFETY_FLAG)
-MEASURED = ("latency_s", "cost_usd", "prompt_tokens", "completion_tokens")  # what Headway itself measures
+# what Headway itself measures
+MEASURED = ("latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status")
+MEASURED += ("client_gone", "attempt", "traceparent")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 

@@ -94,6 +94,12 @@ def traded(
             code="too_few_rows",
             hint="Send both as signals, or name others with --quality and --cost.",
         )
+    if not any(price for _, _, price in rows):
+        raise InvalidInput(
+            f"{signals.cost} is 0 on every decision of {task!r}, so there is nothing to save.",
+            code="cost_missing",
+            hint="Set price_in and price_out of the upstreams, or name another signal: --cost latency_s",
+        )
     arms = sorted({candidate.name for decision, _, _ in rows for candidate in decision.candidates})
     column = {name: place for place, name in enumerate(arms)}
     logged = np.zeros((len(rows), len(arms)))

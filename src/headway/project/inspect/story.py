@@ -67,7 +67,14 @@ def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
             continue
         told[digest] = verdict.word
         text = conclusion(verdict).partition(", at today's traffic")[0].rstrip(".")
-        yield StoryEvent(at=at, kind="proven", text=f"{text}.", policy=verdict.evidence.candidate, evidence=identifier)
+        yield StoryEvent(
+            at=at,
+            kind="proven",
+            text=f"{text}.",
+            policy=verdict.evidence.candidate,
+            evidence=identifier,
+            word=verdict.word,
+        )
 
 
 def _ledger(project: Project, task: str) -> Iterator[StoryEvent]:

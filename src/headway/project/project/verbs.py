@@ -64,6 +64,7 @@ class Project(ProjectFolder):
         trust: Sequence[str] = (),
         mined: bool = False,
         shadow: bool = False,
+        who: str = "",
         **knobs: Any,
     ) -> str:
         """Learn a candidate from settled decisions; returns its reference, `bandit@4f2a`.
@@ -84,6 +85,7 @@ class Project(ProjectFolder):
             trust=trust,
             mined=mined,
             shadow=shadow,
+            who=who,
         )
 
     def next_candidate(self, task: str, *, who: str = "") -> str | None:

@@ -16,6 +16,7 @@ class StoryEventAnswer(msgspec.Struct, frozen=True, kw_only=True):
     who: str
     policy: str | None
     evidence: str | None
+    word: str | None  # of a proof: its verdict
 
 
 class StoryAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -149,7 +149,7 @@ def _base_url(session: Session, settings: Settings, task: str) -> AgentConnectio
     asked = {"model": f"headway/{task}", "messages": [{"role": "user", "content": "Hello"}]}
     steps = [
         *([] if running else [f"Start the server: {start}"]),
-        "Then, in any OpenAI-compatible client:",
+        "In any OpenAI-compatible client:",
         f"  base_url = {url}/v1      OPENAI_BASE_URL={url}/v1",
         f"  model    = headway/{task}      Headway chooses between {', '.join(actions)}",
         "  api_key  = anything on this machine; a key of `headway keys add` elsewhere",
