@@ -19,16 +19,19 @@ import json
 import math
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from headway.nouns.errors import Conflict, UnknownName, did_you_mean
+from headway.nouns.regular_file import open_regular
 
 __all__ = [
     "MetricCurves",
@@ -42,8 +45,11 @@ __all__ = [
 ]
 
 _LARGEST = 8 << 20  # bytes of metrics.jsonl
+_LARGEST_LINE = 1 << 20
+_LARGEST_NUMBER = 1e300  # sums stay finite
 _MOST_SERIES = 200
 _SILENT_S = 60.0
+_DAY_S = 86_400.0
 _X = ("steps", "update", "done")  # what a curve is drawn over: the first that a run has
 _ABOUT, _METRICS, _STOP = "about.json", "metrics.jsonl", "stop"
 
@@ -136,11 +142,15 @@ class TrainingRun:
 
 
 def list_runs(home: Path) -> list[TrainingRun]:
-    """Every run that has metrics, newest first."""
+    """Every run that has metrics, newest first. What a learner needs to go on (`learn-…`) belongs to another run."""
     found = []
     for path in (home / "work").glob(f"*/{_METRICS}"):
+        if path.parent.name.startswith("learn-"):
+            continue
         with suppress(OSError):  # deleted meanwhile
-            found.append(_run(path.parent, path.stat().st_mtime))
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode):
+                found.append(_run(path.parent, about.st_mtime))
     return sorted(found, key=lambda run: -run.updated)
 
 
@@ -168,7 +178,7 @@ class MetricCurves:
 def read_curves(home: Path, run: str, *, points: int = 500) -> MetricCurves:
     """The metrics of a run, averaged over consecutive lines into at most `points` points."""
     found = _find(home, run)
-    lines = [dict(_numbers(line)) for line in _lines(home / "work" / found.run / _METRICS)]
+    lines = [dict(islice(_numbers(line), _MOST_SERIES)) for line in _lines(home / "work" / found.run / _METRICS)]
     x_name = next((name for name in _X if lines and name in lines[-1]), "line")
     per_point = max(1, math.ceil(len(lines) / points))
     names = list(dict.fromkeys(name for line in lines for name in line if name != x_name))[:_MOST_SERIES]
@@ -206,22 +216,30 @@ def _find(home: Path, run: str) -> TrainingRun:
 
 
 def _run(folder: Path, updated: float) -> TrainingRun:
-    about: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        about = json.loads((folder / _ABOUT).read_bytes())
-    seed = about.get("seed")
+    about = _about(folder)
+    seed, started = about.get("seed"), about.get("started")
     return TrainingRun(
         run=folder.name,
         state=_state(about, updated),
         task=str(about.get("task") or ""),
         family=str(about.get("family") or ""),
         world=str(about.get("world") or ""),
-        seed=seed if isinstance(seed, int) else None,
+        seed=seed if isinstance(seed, int) and abs(seed) < 2**63 else None,
         policy=str(about.get("policy") or ""),
         command=str(about.get("command") or ""),
-        started=float(about.get("started") or updated),
+        started=float(started) if isinstance(started, int | float) and 0 < started <= updated + _DAY_S else updated,
         updated=updated,
     )
+
+
+def _about(folder: Path) -> Mapping[str, Any]:
+    """What a run is about; nothing if its file is damaged, too large or no regular file."""
+    with suppress(OSError, ValueError, RecursionError):
+        with os.fdopen(open_regular(folder / _ABOUT), "rb") as file:
+            about = json.loads(file.read(_LARGEST_LINE))
+        if isinstance(about, dict):
+            return about
+    return {}
 
 
 def _state(about: Mapping[str, Any], updated: float) -> str:
@@ -237,7 +255,7 @@ def _state(about: Mapping[str, Any], updated: float) -> str:
 
 
 def _alive(pid: object) -> bool:
-    if not isinstance(pid, int) or pid <= 0:
+    if not isinstance(pid, int) or not 0 < pid < 2**31:
         return False
     try:
         os.kill(pid, 0)
@@ -249,12 +267,15 @@ def _alive(pid: object) -> bool:
 
 
 def _lines(path: Path) -> Iterator[Any]:
-    """The lines that are whole; one that was torn by a crash is skipped."""
+    """The newest whole lines; those that are torn, damaged or endless are skipped."""
     decode = msgspec.json.Decoder().decode
-    with path.open("rb") as file:
-        for line in file:
-            with suppress(msgspec.DecodeError):
-                yield decode(line)
+    with os.fdopen(open_regular(path), "rb") as file:
+        skipped = file.seek(max(0, os.fstat(file.fileno()).st_size - _LARGEST - _LARGEST_LINE)) > 0
+        while line := file.readline(_LARGEST_LINE):
+            torn, skipped = skipped, not line.endswith(b"\n")
+            if not torn:
+                with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    yield decode(line)
 
 
 def _numbers(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
@@ -262,7 +283,7 @@ def _numbers(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str
     if not isinstance(value, dict):
         return
     for name, part in value.items():
-        if isinstance(part, bool) or (isinstance(part, int | float) and math.isfinite(part)):
+        if isinstance(part, int | float) and abs(part) <= _LARGEST_NUMBER:
             yield f"{prefix}{name}", float(part)
         elif isinstance(part, dict) and depth < 3:
             yield from _numbers(part, f"{prefix}{name}.", depth + 1)
