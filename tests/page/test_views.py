@@ -305,3 +305,16 @@ def test_an_open_alarm_is_a_banner_until_it_ends(own: Served, tab: Open) -> None
             page.get_by_role("alert").get_by_text("'large' earns 0.35 instead of 0.75 since").wait_for()
         project.end_alarm("route", why="seen")
         page.get_by_role("alert").wait_for(state="detached")
+
+
+def test_a_running_experiment_shows_its_progress_until_it_ends(own: Served, tab: Open) -> None:
+    with Project(own.folder, environ={}) as project:
+        needed = project.start_experiment("route", share=0.3).detail["needed"]
+        group = tab(own, "#/tasks/route").get_by_role("group", name="Experiment on route")
+        group.get_by_text("decides on 30% of the traffic").wait_for()
+        group.get_by_text(f"0 of about {needed:,} decisions").wait_for()
+        for _ in range(3):
+            project.decide("route", "How far is it?")
+        group.get_by_text(f"3 of about {needed:,} decisions").wait_for()
+        project.stop_experiment("route", why="seen")
+        group.wait_for(state="detached")

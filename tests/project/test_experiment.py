@@ -156,6 +156,22 @@ def test_the_state_has_progress_and_an_expected_end_at_the_present_rate(learned:
     assert state.document()["progress"] == state.progress
 
 
+def test_an_experiment_that_runs_longer_than_planned_says_what_the_last_verdict_still_needs(learned: Traffic) -> None:
+    project = learned.project
+    planned = project.start_experiment("route", share=0.5).detail["needed"]
+    learned.play(planned + 10, large=0.55)
+    state = project.experiment("route")
+    assert state is not None
+    assert (state.needed, state.progress) == (None, None), "no verdict says how many more"
+    verdict = project.prove(task="route")
+    state = project.experiment("route")
+    assert state is not None
+    assert (verdict.state, state.decisions) == ("wait", planned + 10)
+    assert verdict.more is not None
+    assert state.needed == state.decisions + verdict.more
+    assert state.progress == state.decisions / state.needed < 1.0
+
+
 def test_the_state_shows_an_estimate_only_where_the_verdict_does(learned: Traffic) -> None:
     project = learned.project
     project.start_experiment("route", share=0.5)

@@ -27,7 +27,7 @@ class ExperimentState:
     who: str
     from_decision: int  # the last decision before it
     decisions: int  # made since
-    needed: int | None  # decisions that show `uplift` with 80% power; None: not known when it started
+    needed: int | None  # decisions that show `uplift` with 80% power; once it runs longer, by the last verdict
     uplift: float | None
     most: int  # at which "no difference" is the verdict at the latest
     ended: Ending | Literal[""] = ""  # empty while it runs

@@ -77,7 +77,11 @@ def _check(
     task = settings.name
     if settings.kind != "choice" or task in project.servings.compared:
         compared = "compares replies blind" if task in project.servings.compared else f"is {settings.kind}"
-        raise InvalidInput(f"An experiment needs a choice task; {task!r} {compared}.", code="bad_kind")
+        raise InvalidInput(
+            f"An experiment needs a choice task; {task!r} {compared}.",
+            code="bad_kind",
+            hint=f"Prove {candidate.ref} and promote it: headway prove {task}",
+        )
     if share is not None and not 0.0 < share <= settings.most_share:
         raise InvalidInput(
             f"The share of an experiment is {share!r}, expected above 0 and at most {settings.most_share:g}.",
@@ -170,6 +174,7 @@ def experiment(project: Project, task: str) -> ExperimentState | None:
     left = _left(state, verdict)
     return replace(
         _judged(state, verdict),
+        needed=None if left is None else state.decisions + left,
         per_day=per_day,
         expected_end=None if left is None or not per_day else project.clock() + left / per_day * 86_400,
     )
@@ -179,8 +184,7 @@ def _left(state: ExperimentState, verdict: Verdict | None) -> int | None:
     """The decisions that are still needed: by the plan, and once these are used up by the last verdict's estimate."""
     if state.needed is not None and state.needed > state.decisions:
         return state.needed - state.decisions
-    evidence = None if verdict is None or verdict.state != "wait" else verdict.evidence
-    return None if evidence is None else evidence.needed
+    return verdict.more if verdict is not None and verdict.state == "wait" else None
 
 
 def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
