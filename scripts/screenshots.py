@@ -21,6 +21,8 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
 from headway.observe.runs import RunLog  # noqa: E402
 from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
+from tests.page.growing import TASK as GROW  # noqa: E402
+from tests.page.growing import write_growth  # noqa: E402
 from tests.page.history import write_history  # noqa: E402
 from tests.page.ranking import ACTIONS, TASK, write_ranking  # noqa: E402
 
@@ -53,6 +55,7 @@ def main(target: Path) -> None:
             phone(browser, served, target)
             browser.close()
     ranking(target / "page-ranking-light.png", program)
+    growing(target / "page-growing-light.png", program)
     for path in sorted(target.glob("page-*.png")):
         print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
 
@@ -118,6 +121,22 @@ def ranking(path: Path, program: str) -> None:
             height = last["y"] + last["height"] - first["y"] + 32
             clip = {"x": 0, "y": first["y"] - 16, "width": SIZE["width"], "height": height}
             save(page.screenshot(full_page=True, clip=clip), path)
+            browser.close()
+
+
+def growing(path: Path, program: str) -> None:
+    """The page of a task that grows networks: a short practice, and the evaluation of a stored policy."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "networks"
+        write_growth(folder)
+        with serving(folder) as served, sync_playwright() as playwright:
+            browser = launch(playwright, program)
+            page = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+            page.goto(f"{served.url}/#/tasks/{GROW}")
+            page.get_by_role("heading", name="An episode, slot by slot").wait_for()
+            page.get_by_role("img", name="explained_variance of").wait_for()
+            settle(page)
+            save(page.screenshot(full_page=True), path)
             browser.close()
 
 

@@ -329,6 +329,23 @@ def test_a_policy_is_proven_in_its_world_promoted_and_then_decides(plan: Callabl
         project.promote(worse)
 
 
+def test_canaries_and_experiments_of_a_factored_task_are_refused_and_change_nothing(
+    plan: Callable[..., Project],
+) -> None:
+    project = plan(seed=3)
+    ref = publish(project, "plan")
+    rows = len(project.ledger.entries("plan"))
+    for refused in (
+        lambda: project.canary(ref, share=0.1, task="plan"),
+        lambda: project.start_experiment("plan", policy=ref),
+    ):
+        with pytest.raises(HeadwayError, match=r"needs a choice task; 'plan' is factored") as caught:
+            refused()
+        assert (caught.value.code, caught.value.hint) == ("bad_kind", f"Prove {ref} and promote it: headway prove plan")
+    assert len(project.ledger.entries("plan")) == rows
+    assert project.decide("plan", state={}).policy == "uniform@0"
+
+
 def test_a_factored_task_says_what_to_do_next(plan: Callable[..., Project]) -> None:
     project = plan()
     assert project.next_step("plan").command == "headway decide plan"

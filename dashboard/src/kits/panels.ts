@@ -5,6 +5,7 @@ import type { Task } from "../lib/api";
 type Panel = Component<{ task: Task }>;
 
 const PANELS: Record<string, () => Promise<{ default: Panel }>> = {
+  factored: () => import("./grow/Panel.svelte"),
   ranking: () => import("./next_action/Panel.svelte"),
 };
 

@@ -39,6 +39,9 @@ export type Rounds = Schemas["RoundsAnswer"];
 export type Round = Schemas["RoundAnswer"];
 export type SimOverview = Schemas["SimOverviewAnswer"];
 export type SimEpisode = Schemas["SimEpisodeAnswer"];
+export type Grown = Schemas["GrowAnswer"];
+export type GrowWay = Schemas["GrowWay"];
+export type GrowEpisode = Schemas["GrowEpisode"];
 
 export interface Signal {
   name: string;

@@ -181,7 +181,11 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
             hint="A fifth (0.2) is a good start; promote the policy when it is to take the rest.",
         )
     if settings.kind not in ("choice", "reply"):
-        raise InvalidInput(f"A canary needs a choice task; {settings.name!r} is {settings.kind}.", code="bad_kind")
+        raise InvalidInput(
+            f"A canary needs a choice task; {settings.name!r} is {settings.kind}.",
+            code="bad_kind",
+            hint=f"Prove {candidate.ref} and promote it: headway prove {settings.name}",
+        )
     _verify(project, candidate)
     return record_change(
         project,

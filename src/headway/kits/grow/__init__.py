@@ -2,7 +2,7 @@
 
 Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns; the world `morph`.
 Never: loads torch in order to act.
-May import: cli, project, decide, observe, nouns.
+May import: cli, serve, project, decide, observe, nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit
@@ -31,6 +31,7 @@ KIT = Kit(
         "morph": "headway.kits.grow.morph.space:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
+    routes=("headway.kits.grow.routes",),
     commands={
         "grow": Command(
             "headway.kits.grow.commands.grow:grow",

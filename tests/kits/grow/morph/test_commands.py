@@ -12,7 +12,9 @@ from safetensors.numpy import save_file
 from headway.kits.grow.commands.policies import load_policy
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.ablation import without
+from headway.kits.grow.morph.baselines import BASELINES
 from headway.kits.grow.morph.comparison import compared, summarised
+from headway.kits.grow.morph.episode import lanes, shown_episode
 from headway.kits.grow.morph.evaluate import EpisodeTable, network_chooser, played, policy_chooser
 from headway.kits.grow.morph.report import markdown, page
 from headway.kits.grow.morph.space import OPS, SPACE
@@ -90,6 +92,23 @@ def test_parts_that_a_policy_does_not_have_are_taken_away(stored: Path) -> None:
     assert [row.way for row in done.ways] == ["whole", "random slot"]
     assert sum(done.ways[0].ops) == pytest.approx(8)
     assert len(done.ways[0].ops) == len(OPS)
+
+
+def test_an_episode_is_told_slot_by_slot_with_names() -> None:
+    first, second = lanes(BASELINES["fixed schedule"](0), seed=4, hosts=2, minibatches=1, batch=8, horizon=16)
+    assert first.stages.shape == second.stages.shape == (16, 3)
+    told = shown_episode(first)
+    assert [lane.slot for lane in told.slots] == list(SPACE.heads[1].choices)
+    sown = told.operations.index(next(said for said in told.operations if said.startswith("GERMINATE")))
+    _, slot, blueprint, *_ = told.operations[sown].split()
+    lane = told.slots[SPACE.heads[1].choices.index(slot)]
+    assert (lane.stages[sown], lane.blueprints[sown]) == ("DORMANT", "")
+    assert lane.blueprints[sown + 1] == blueprint
+    assert "BLENDING" in lane.stages
+    blending = lane.stages.index("BLENDING")
+    assert lane.alphas[sown + 1] == 0 < lane.alphas[blending + 1]
+    assert len(told.accuracy) == 16
+    assert all(np.isfinite(lane.contributions))
 
 
 def test_speed_counts_the_steps_of_all_hosts() -> None:

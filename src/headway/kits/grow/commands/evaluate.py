@@ -14,13 +14,17 @@ from headway.cli.format import interval, number, signed
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
+from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
 from headway.nouns.errors import MissingExtra
+from headway.nouns.times import rfc3339
 
 if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison
+    from headway.kits.grow.morph.episode import EpisodeLanes
 
 __all__ = ["ablate", "evaluate"]
 
+_EPISODES = 4  # that the page shows step by step
 _HOSTS = click.option("--hosts", type=click.IntRange(2, 4096), default=64, show_default=True, help="How many hosts.")
 _SEED = click.option(
     "--seed", type=int, default=3000, show_default=True, help="Of the hosts; another than any of practice."
@@ -50,10 +54,11 @@ def evaluate(
     """Play POLICY and the baselines on held-out hosts: accuracy on test images, net of rent.
 
     POLICY is a ref of the project or a .safetensors file; several are seeds of one way. This command alone reads the
-    test images.
+    test images. The page of the task shows the result, with four episodes step by step.
     """
     from headway.kits.grow.commands.policies import named_policies
     from headway.kits.grow.morph.comparison import compared
+    from headway.kits.grow.morph.episode import lanes
     from headway.kits.grow.morph.evaluate import policy_chooser
 
     loaded = named_policies(session, policies)
@@ -63,7 +68,10 @@ def evaluate(
             {"learned": [partial(policy_chooser, policy) for policy in loaded.values()]},
             seed=seed, hosts=hosts, device=device, source=source, progress=progress,
         )  # fmt: skip
-        written, missing = _written(report, comparison, next(iter(loaded.values())), seed)
+        first = policy_chooser(next(iter(loaded.values())))
+        episodes = lanes(first, seed=seed, hosts=_EPISODES, source=source)
+        written, missing = _written(report, comparison, episodes[0])
+    _keep(session, policies, comparison, episodes)
     session.show(
         GrowComparison(
             policies=tuple(loaded),
@@ -107,7 +115,28 @@ def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, so
     session.next(f"headway grow evaluate {policy}")
 
 
-def _written(report: Path | None, comparison: WayComparison, policy: Any, seed: int) -> tuple[str | None, str]:
+def _keep(
+    session: Session, policies: tuple[str, ...], comparison: WayComparison, episodes: tuple[EpisodeLanes, ...]
+) -> None:
+    """Store the evaluation for the page, if the first policy is of this project and of a task."""
+    from headway.kits.grow.morph.episode import shown_episode
+
+    if policies[0].endswith(".safetensors"):
+        return
+    with session.project() as project:
+        digest = project.registry.find(policies[0])
+        ref, task = str(project.registry.ref(digest)), project.registry.header(digest).task
+        keep_evaluation(
+            project.home,
+            GrowEvaluation(
+                task=task, policies=[ref, *policies[1:]], at=rfc3339(project.clock()), hosts=comparison.hosts,
+                seed=comparison.seed, source=comparison.source, ways=comparison.shown(),
+                episodes=[shown_episode(each) for each in episodes],
+            ),
+        )  # fmt: skip
+
+
+def _written(report: Path | None, comparison: WayComparison, episode: EpisodeLanes) -> tuple[str | None, str]:
     """The folder of the report, and why pictures are missing from it."""
     from headway.kits.grow.morph.report import write_report
 
@@ -118,11 +147,9 @@ def _written(report: Path | None, comparison: WayComparison, policy: Any, seed: 
     missing = ""
     try:
         from headway.kits.grow.commands.pictures import frontier_picture, lanes_picture
-        from headway.kits.grow.morph.episode import lanes
-        from headway.kits.grow.morph.evaluate import policy_chooser
 
         frontier_picture(report / "frontier.png", comparison)
-        lanes_picture(report / "episode.png", lanes(policy_chooser(policy), seed=seed, source=comparison.source))
+        lanes_picture(report / "episode.png", episode)
         pictures = (report / "frontier.png", report / "episode.png")
     except MissingExtra as error:
         missing = str(error)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.evaluate import EpisodeTable, played
+from headway.kits.grow.shown import GrowWay
 from headway.nouns.protocols import Progress
 
 __all__ = ["AGAINST", "WayComparison", "WayResult", "compared", "summarised"]
@@ -61,6 +62,20 @@ class WayComparison:
         """Net accuracy of the first way over that of the plateau heuristic."""
         nets = {row.way: row.net for row in self.ways}
         return nets[self.ways[0].way] / nets["plateau"]
+
+    def shown(self) -> list[GrowWay]:
+        """The ways as the page shows them."""
+        told = []
+        for row in self.ways:
+            behind, low, high = self.differences.get(row.way, (0.0, 0.0, 0.0))
+            told.append(
+                GrowWay(
+                    way=row.way, policies=row.policies, net=row.net, low=row.low, high=row.high,
+                    test_accuracy=row.test_accuracy, rent=row.rent, parameters=row.parameters,
+                    behind=behind, behind_low=low, behind_high=high,
+                )
+            )  # fmt: skip
+        return told
 
 
 def compared(
