@@ -98,7 +98,7 @@ def test_a_killed_restore_leaves_no_project_and_the_next_one_works(project: Path
     assert headway("-C", project, "backup", file).code == 0
     script = (
         "import os, signal, sys\nfrom pathlib import Path\nimport headway.observe.backup as backup\n"
-        "backup._count = lambda store: os.kill(os.getpid(), signal.SIGKILL)\n"  # after extracting, before the rename
+        "backup._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # after extracting, before the rename
         "backup.read_backup(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     killed = subprocess.run([sys.executable, "-c", script, str(file), str(target)], env=os.environ, check=False)

@@ -10,18 +10,23 @@ Not covered: the project token and what only this machine needs (locks, logs, ad
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
 import shutil
 import sqlite3
+import stat
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+
+import msgspec
 
 from headway.nouns.errors import Conflict, Damaged, InvalidInput
 from headway.observe.database import Database
@@ -32,8 +37,10 @@ HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.to
 _FORM = 1
 _LEFT_OUT = ("token", "run", "work", "headway.db", "headway.db-wal", "headway.db-shm")
 _SCRATCH = ".headway.restore-"
-_MOST_MANIFEST = 64 * 1024 * 1024
 _CHUNK = 1 << 20
+_LARGEST_READ = 64 << 20  # of a manifest, or of a header of tar
+_MOST_FILES = 200_000
+_MOST_RATIO, _SMALL = 100, 64 << 20  # an archive may unpack to so many times its size, and this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +181,7 @@ class _HashingReader:
 
 def read_backup(source: Path, folder: Path) -> BackupContent:
     """Make a folder the project of a backup, after every byte was compared with its hash."""
-    if (folder / HOME).exists():
+    if os.path.lexists(folder / HOME):
         raise Conflict(
             f"There is a project in {str(folder.resolve())!r} already, and a restore overwrites nothing.",
             code="project_exists",
@@ -185,63 +192,105 @@ def read_backup(source: Path, folder: Path) -> BackupContent:
         shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
     try:
-        hashes = _unpack(source, scratch)
+        files = _unpack(source, scratch)
+        decisions = _count(source, scratch / STORE)
         settings = scratch / SETTINGS
         if settings.exists():
             _put_settings(settings, folder / SETTINGS)
-        decisions = _count(scratch / STORE)
         (scratch / HOME).chmod(0o700)
         (scratch / HOME).rename(folder / HOME)  # the one step that makes it a project
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    policies = {PurePosixPath(name).parts[2] for name in hashes if name.startswith(f"{HOME}/policies/")}
-    size = sum(one["bytes"] for one in hashes.values())
-    return BackupContent(files=len(hashes), bytes=size, decisions=decisions, policies=len(policies))
+    policies = {PurePosixPath(name).parts[2] for name in files if name.startswith(f"{HOME}/policies/")}
+    size = sum(file.bytes for file in files.values())
+    return BackupContent(files=len(files), bytes=size, decisions=decisions, policies=len(policies))
 
 
-def _unpack(source: Path, target: Path) -> dict[str, dict[str, Any]]:
+class _PackedFile(msgspec.Struct, frozen=True):
+    bytes: int
+    sha256: str
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    form: int
+    files: dict[str, _PackedFile] = {}
+
+
+class _Unzipped(gzip.GzipFile):
+    """The archive without its compression, within limits: what is read at once, and in all."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._most = os.fstat(file.fileno()).st_size * _MOST_RATIO + _SMALL
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _LARGEST_READ:
+            raise ValueError(f"it has a header of {size:,} bytes")
+        data = super().read(size)
+        if self.tell() > self._most:
+            raise ValueError(f"it unpacks to more than {self._most:,} bytes")
+        return data
+
+
+def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
     """Extract every member, and compare it with the manifest at the end."""
-    seen: dict[str, str] = {}
-    manifest: dict[str, Any] | None = None
+    seen: dict[str, _PackedFile] = {}
+    manifest: _Manifest | None = None
     try:
-        with tarfile.open(source, "r:gz") as archive:
-            for entry in archive:
-                body = archive.extractfile(entry)
-                if body is None or not entry.isreg():
-                    raise _broken(source, f"{entry.name!r} is not a file")
+        with _opened(source) as file, _Unzipped(file) as unzipped, tarfile.open(fileobj=unzipped, mode="r:") as archive:
+            while (entry := archive.next()) is not None:
+                archive.members = []  # type: ignore[attr-defined]  # it would keep them all
+                body = archive.extractfile(entry) if entry.isreg() and not entry.issparse() else None
+                if body is None or manifest is not None or len(seen) >= _MOST_FILES:
+                    raise _broken(source, f"{entry.name[:200]!r} is not a file of a backup")
                 if entry.name == MANIFEST:
-                    manifest = json.loads(body.read(_MOST_MANIFEST))
+                    manifest = msgspec.json.decode(body.read(_LARGEST_READ), type=_Manifest)
                 else:
                     seen[entry.name] = _extract(source, body, target, entry.name)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise _broken(source, str(error)) from error
+            while unzipped.read(_CHUNK):  # to the end, where the checksum of the whole file is
+                pass
+    except FileNotFoundError:
+        raise
+    except (tarfile.TarError, zlib.error, msgspec.MsgspecError, EOFError, OSError, ValueError, RecursionError) as error:
+        raise _broken(source, str(error)[:200].rstrip(".")) from error
     if manifest is None:
         raise _broken(source, "it ends too early")
-    if manifest.get("form") != _FORM:
-        raise _broken(source, f"its form is {manifest.get('form')!r}, and this version reads {_FORM}")
-    files: dict[str, dict[str, Any]] = manifest["files"]
-    wrong = sorted(name for name in {*files, *seen} if files.get(name, {}).get("sha256") != seen.get(name))
+    if manifest.form != _FORM:
+        raise _broken(source, f"its form is {manifest.form!r}, and this version reads {_FORM}")
+    files = manifest.files
+    wrong = sorted(name for name in {*files, *seen} if files.get(name) != seen.get(name))
     if wrong or STORE not in files:
-        raise _broken(source, f"{(wrong or [STORE])[0]!r} does not have the bytes that were backed up")
+        raise _broken(source, f"{(wrong or [STORE])[0][:200]!r} does not have the bytes that were backed up")
     return files
 
 
-def _extract(source: Path, body: IO[bytes], target: Path, name: str) -> str:
+def _opened(source: Path) -> IO[bytes]:
+    """The file; a pipe or a device would block or never end."""
+    handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError("it is not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def _extract(source: Path, body: IO[bytes], target: Path, name: str) -> _PackedFile:
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not (name == SETTINGS or name.startswith(f"{HOME}/")):
-        raise _broken(source, f"{name!r} lies outside of a project")
+    inside = name == SETTINGS or (name.startswith(f"{HOME}/") and len(path.parts) > 1)
+    if path.is_absolute() or ".." in path.parts or not inside:
+        raise _broken(source, f"{name[:200]!r} lies outside of a project")
+    if name != STORE and path.parts[1:2] and path.parts[1] in _LEFT_OUT:
+        raise _broken(source, f"{name[:200]!r} belongs to a machine and is in no backup")
     place = target.joinpath(*path.parts)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    digest = hashlib.sha256()
+    digest, size = hashlib.sha256(), 0
     with place.open("xb") as file:
         while chunk := body.read(_CHUNK):
             digest.update(chunk)
+            size += len(chunk)
             file.write(chunk)
         os.fchmod(file.fileno(), 0o600)
         os.fsync(file.fileno())
-    return digest.hexdigest()
+    return _PackedFile(size, digest.hexdigest())
 
 
 def _put_settings(settings: Path, target: Path) -> None:
@@ -257,10 +306,16 @@ def _put_settings(settings: Path, target: Path) -> None:
         )
 
 
-def _count(store: Path) -> int:
-    connection = sqlite3.connect(f"file:{store.resolve().as_posix()}?mode=ro", uri=True)
+def _count(source: Path, store: Path) -> int:
+    """The decisions of the store, which is checked."""
+    connection = sqlite3.connect(f"file:{store.resolve().as_posix()}?mode=ro&immutable=1", uri=True)
     try:
+        problems = [row[0] for row in connection.execute("PRAGMA quick_check(1)") if row[0] != "ok"]
+        if problems:
+            raise _broken(source, f"its store is damaged: {problems[0]}")
         return int(connection.execute("SELECT COUNT(*) FROM decisions").fetchone()[0])
+    except sqlite3.Error as error:
+        raise _broken(source, f"its store cannot be read: {error}") from error
     finally:
         connection.close()
 
