@@ -1,14 +1,16 @@
 """`python -m headway.loop.health FOLDER`: exit status 0 while the project's server answers; for a container's check.
 
-It sends the project's token, so it works at any address the server listens on. Standard library only.
+It sends the project's token to a server of this project alone, so it works at any address the server listens on.
+Standard library only.
 """
 
 from __future__ import annotations
 
 import http.client
-import json
 import sys
 from pathlib import Path
+
+from headway.loop.page_link import running_address
 
 __all__ = ["healthy", "main"]
 
@@ -19,7 +21,9 @@ def healthy(folder: Path) -> bool:
     """Whether the server of this project answers."""
     home = folder / ".headway"
     try:
-        address = json.loads((home / "run" / "server.json").read_text("utf-8"))
+        address = running_address(home)
+        if address is None:
+            return False
         token = (home / "token").read_text("ascii").strip()
         host = _EVERYWHERE.get(address["host"], address["host"])
         connection = http.client.HTTPConnection(host, int(address["port"]), timeout=5)
