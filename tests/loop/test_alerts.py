@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from headway.observe.jobs import Jobs
-from headway.project.alarm import end_alarm
+from headway.project import Project
+from headway.project.alarm import alert_failure, end_alarm
+from tests.cli.terminal import headway
 from tests.loop.conftest import rewarded
+from tests.loop.running import until
 
 TASK = '[tasks.route]\nactions = ["small", "large"]\nretrain_after = 1000000\n'
 
@@ -211,6 +214,39 @@ def test_a_webhook_that_hangs_is_given_up_after_its_time_limit(watching, receive
     watch.check()
     assert watch.alerts.wait(60.0)
     assert alerted(watch)[0].result["webhook"] == "did not answer within 0.05 s"
+
+
+def test_a_webhook_that_hangs_does_not_hold_up_the_command(watching, receivers, tmp_path):
+    receiver, file = receivers(hangs), tmp_path / "told.txt"
+    command = json.dumps([sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", str(file)])
+    watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ncommand = {command}\ntimeout_s = 600\n')
+    collapse(watch.project)
+    watch.check()
+    until(lambda: "command" in watch.alerts._sending.results, "the command")
+    assert file.read_text().startswith("route: ")
+    assert "webhook" not in watch.alerts._sending.results
+    assert [job.state for job in alerted(watch)] == ["running"]
+
+
+def test_one_pass_waits_until_a_receiver_that_hangs_is_given_up(receivers, tmp_path):
+    receiver = receivers(hangs)
+    (tmp_path / "headway.toml").write_text(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ntimeout_s = 0.2\n')
+    with Project(tmp_path, environ={}) as project:
+        collapse(project)
+    assert headway("-C", tmp_path, "watch", "--once", "--now").code == 0
+    assert len(receiver.bodies) == 2, "tried twice"
+    with Project(tmp_path, environ={}) as project:
+        assert alert_failure(project) == "The webhook did not answer within 0.2 s."
+
+
+def test_a_webhook_that_asks_for_a_long_pause_is_tried_again_within_the_time_limit(watching, receivers):
+    receiver = receivers(answers(503, **{"retry-after": "3600"}))
+    watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ntimeout_s = 0.05\n')
+    collapse(watch.project)
+    watch.check()
+    assert watch.alerts.wait(60.0)
+    assert len(receiver.bodies) == 2
+    assert alerted(watch)[0].result["webhook"] == "answered 503"
 
 
 def test_a_command_that_hangs_is_killed(watching, tmp_path):

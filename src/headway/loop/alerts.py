@@ -5,9 +5,10 @@
     alerts.add(alarm)        # begun or ended: a row in `jobs`, so that a restart sends what was not sent
     alerts.pump()            # send the next one, note how the last one went; never waits
 
-Each alert is sent in a thread of its own, one at a time. A receiver that hangs, fails, redirects or answers without end
-costs that thread and nothing else: it has a deadline, answers are cut at 64 KiB, redirects are not followed, and a
-temporary failure is retried once. How it went is the job's result, which `headway status` shows if it failed.
+Alerts are sent one at a time, to the webhook and the command at once, in threads of their own. A receiver that hangs,
+fails, redirects or answers without end costs its thread and nothing else: it has a deadline, answers are cut at 64 KiB,
+redirects are not followed, and a temporary failure is retried once. How it went is the job's result, which `headway
+status` shows if it failed.
 
 Not covered: an alarm that ends while no loop runs; the page, the ledger and `headway status` tell that.
 """
@@ -17,8 +18,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -41,15 +43,17 @@ _WORKER = "watch"
 _LEASE_S = 3600.0
 _TRIES = 2
 _MOST_BYTES = 65_536
+_STARTS_S = 5.0  # for starting threads and commands on a busy machine
 _SLACK_S = 30.0  # after all time limits: then a thread is left alone
 _ABANDONED = 4  # threads that may be left alone before alerts stop
 
 
 @dataclass(slots=True)
 class _Sending:
-    """An alert on its way. The thread writes `results`, and `done` last."""
+    """An alert on its way. The threads write `results`, and `done` last."""
 
     job: Job
+    ways: Mapping[str, Callable[[], str]]  # whom to tell
     until: float  # of the monotonic clock
     results: dict[str, str] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
@@ -102,9 +106,13 @@ class Alerts:
         job = self._jobs.claim(_WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=(KIND,))
         self._waiting = job is not None
         if job is not None:
-            limit_s = self._settings.timeout_s * (_TRIES + 1) + _SLACK_S
-            self._sending = _Sending(job, time.monotonic() + limit_s)
-            threading.Thread(target=self._send, args=(self._sending,), name="headway-alert", daemon=True).start()
+            self._sending = _Sending(job, self._ways(job.body), time.monotonic() + self.longest_s + _SLACK_S)
+            _thread(_send, self._sending)
+
+    @property
+    def longest_s(self) -> float:
+        """The longest that one alert takes: every try of the webhook, and a pause between them."""
+        return self._settings.timeout_s * (_TRIES + 1) + _STARTS_S
 
     def wait(self, timeout_s: float) -> bool:
         """Whether everything was sent, well or not, within this time."""
@@ -118,12 +126,11 @@ class Alerts:
 
     def _finished(self, sending: _Sending) -> bool:
         """Whether an alert is over; notes its result."""
-        results = dict(sending.results)
         if not sending.done.is_set():
             if time.monotonic() < sending.until:
                 return False
             self._abandoned += 1
-            results["alert"] = "did not end in time"
+        results = {name: sending.results.get(name, "did not end in time") for name in sending.ways}
         failures = [f"{name} {what}" for name, what in results.items() if what != "ok"]
         if failures:
             logger.warning("alert failed task=%s why=%r", sending.job.body["task"], "; ".join(failures))
@@ -138,19 +145,36 @@ class Alerts:
             logger.warning("alert not recorded: %s", error)
         return True
 
-    def _send(self, sending: _Sending) -> None:
-        """In a thread of its own."""
-        settings, body = self._settings, msgspec.json.encode(sending.job.body)
-        try:
-            if settings.webhook:
-                sending.results["webhook"] = _post(settings, self._key, body)
-            if settings.command:
-                words = (*settings.command, f"{sending.job.body['task']}: {sending.job.body['text']}")
-                sending.results["command"] = _run(words, body, settings.timeout_s)
-        except Exception as error:  # noqa: BLE001 — a thread that fails silently would leave the alert open
-            sending.results["alert"] = f"failed: {type(error).__name__}"
-        finally:
-            sending.done.set()
+    def _ways(self, document: Mapping[str, Any]) -> dict[str, Callable[[], str]]:
+        """Whom to tell; each returns "ok" or why not."""
+        settings, body = self._settings, msgspec.json.encode(document)
+        ways: dict[str, Callable[[], str]] = {}
+        if settings.webhook:
+            ways["webhook"] = partial(_post, settings, self._key, body)
+        if settings.command:
+            words = (*settings.command, f"{document['task']}: {document['text']}")
+            ways["command"] = partial(_run, words, body, settings.timeout_s)
+        return ways
+
+
+def _thread(target: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, name="headway-alert", daemon=True)
+    thread.start()
+    return thread
+
+
+def _send(sending: _Sending) -> None:
+    """In a thread of its own, and one for each receiver: a webhook that hangs does not hold up the command."""
+    for thread in [_thread(_tell, sending.results, name, way) for name, way in sending.ways.items()]:
+        thread.join()
+    sending.done.set()
+
+
+def _tell(results: dict[str, str], name: str, way: Callable[[], str]) -> None:
+    try:
+        results[name] = way()
+    except Exception as error:  # noqa: BLE001 — a thread that fails silently would leave the alert open
+        results[name] = f"failed: {type(error).__name__}"
 
 
 def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
@@ -180,10 +204,16 @@ def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
 def _post(settings: AlertSettings, key: str, body: bytes) -> str:
     try:
         with Outgoing(settings.webhook, key=key, timeout_s=settings.timeout_s, most_bytes=_MOST_BYTES) as server:
-            server.post("", body, tries=_TRIES)
+            server.post("", body, tries=_TRIES, wait=partial(_pause, settings.timeout_s))
     except CallFailed as failure:
         return failure.what
     return "ok"
+
+
+def _pause(most_s: float, pause_s: float, _failure: CallFailed) -> bool:
+    """Wait before the next try, but no longer than a try may take, whatever `Retry-After` says."""
+    time.sleep(min(pause_s, most_s))
+    return True
 
 
 def _run(words: Sequence[str], body: bytes, timeout_s: float) -> str:
