@@ -10,7 +10,8 @@ from headway.project import task_story
 from headway.project.alarm import end_alarm, raise_alarm
 from headway.serve.routes.story import StoryAnswer
 from tests.cli.terminal import headway as run
-from tests.cli.test_states import DRIFT, keep
+from tests.cli.test_states import DRIFT, EARLY, keep
+from tests.promote.test_gate import check
 
 TOML = '[tasks.route]\nactions = ["small", "large"]\nfloor = {floor}\n[tasks.other]\nactions = ["a", "b"]\n'
 
@@ -61,6 +62,23 @@ def test_the_story_of_a_task_is_told_in_sentences_with_times_and_names(empty: Pa
     with headway.open(empty, environ={}) as project:
         assert StoryAnswer.__struct_fields__ == tuple(task_story(project, "route").document())
         assert [event["kind"] for event in task_story(project, "other").document()["events"]] == ["started"]
+
+
+def test_looks_of_the_guard_are_not_told_and_report_shows_what_promoted(empty: Path) -> None:
+    decided(empty, 0.02, 30)
+    with headway.open(empty, environ={}, seed=3) as project:
+        policy = project.learn("route", who="watch")
+        keep(project, "route", policy, {**EARLY, "id": "evi_first", "needed": 900})
+        keep(project, "route", policy, {**EARLY, "id": "evi_again", "diagnostics": (check("calibration", ok=False),)})
+        keep(project, "route", policy, {"id": "evi_better"})
+        project.promote(policy)
+        body = {**(project.ledger.evidence("evi_first") or {}), "id": "evi_guard"}
+        project.ledger.keep_evidence("evi_guard", "route", body["candidate_hash"], body, project.clock())
+        assert project.ledger.latest_evidence("route") == "evi_guard"
+    events = run("-C", empty, "log", "route", "--json").json["events"]
+    assert [event["word"] for event in events if event["kind"] == "proven"] == ["too early", "better"]
+    assert [event["who"] for event in events if event["kind"] == "learned"] == ["watch"]
+    assert run("-C", empty, "report", "route").out.partition("\n")[2].startswith("BETTER")
 
 
 def test_nothing_has_happened_yet(empty: Path) -> None:

@@ -85,7 +85,6 @@ def keep(project: Project, task: str, policy: str, about: dict[str, Any]) -> Non
     terms = present_terms(project, settings, (newest.policy, newest.policy_hash), (current.ref, current.digest))
     evidence = replace(
         EVIDENCE,
-        id=f"evi_{task}",
         task=task,
         candidate=policy,
         candidate_hash=newest.policy_hash,
@@ -95,7 +94,7 @@ def keep(project: Project, task: str, policy: str, about: dict[str, Any]) -> Non
         config_hash=terms.config_hash,
         behaviour=terms.behaviour,
         test="7",
-        **about,
+        **{"id": f"evi_{task}", **about},
     )
     body = msgspec.to_builtins(evidence)
     project.ledger.keep_evidence(evidence.id, task, newest.policy_hash, body, project.clock())
@@ -150,6 +149,11 @@ def test_too_early_says_how_many_and_when_and_a_huge_number_is_never_shown() -> 
     rows = replace(check("rows", ok=False), value=60.0, limit=200.0)
     short = verdict(replace(EVIDENCE, diagnostics=(rows,)))
     assert (short.word, short.more) == ("too early", 140)
+    speaking = replace(check("speaking_rows", ok=False), value=10.0, limit=30.0)
+    sparse = verdict(replace(EVIDENCE, n=300, diagnostics=(speaking, check("row_share", ok=False))))
+    assert (sparse.word, sparse.more) == ("too early", 600)
+    rare = verdict(replace(EVIDENCE, n=300, diagnostics=(speaking, check("weight_share", ok=False))))
+    assert rare.word == "cannot tell", "more of the same would not help: what is compared is hardly ever tried"
     file = replace(EVIDENCE, candidate_hash="", statistic=1.0, threshold=3.0)
     assert verdict(replace(file, needed=431_855_467)).word == "no difference"
     assert verdict(replace(file, needed=900)).word == "too early"

@@ -76,6 +76,11 @@ export function moment(at: string | number): string {
   return `${then.toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
+/** 14:05, in UTC like every time here */
+export function clockTime(at: string): string {
+  return new Date(at).toISOString().slice(11, 16);
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }

@@ -24,7 +24,7 @@ __all__ = ["report", "write_text"]
 
 @verb("report", "headway report route", "headway report route --html verdict.html")
 @task_argument()
-@click.option("--policy", metavar="REF", help="The candidate that was proven; the latest proof by default.")
+@click.option("--policy", metavar="REF", help="The candidate that was proven; the one that status speaks of by default.")
 @click.option(
     "--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with its plot."
 )
@@ -32,15 +32,18 @@ __all__ = ["report", "write_text"]
 def report(session: Session, task: str, policy: str | None, html_file: Path | None, markdown_file: Path | None) -> None:
     """Show the latest verdict on a task, on one page.
 
-    The page shows stored evidence; `headway prove` computes new evidence.
+    It is about the candidate, or else about what made the current policy current. The page shows stored evidence;
+    `headway prove` computes new evidence.
     """
-    from headway.project import task_worth
+    from headway.project import task_evidence, task_worth
     from headway.prove import report as pages
 
     with session.project() as project:
         settings = project.settings.task(task)
-        digest = None if policy is None else project.servings.resolve(settings, policy)[1]
-        identifier = project.ledger.latest_evidence(task, digest)
+        if policy is None:
+            identifier = task_evidence(project, settings.name)
+        else:
+            identifier = project.ledger.latest_evidence(task, project.servings.resolve(settings, policy)[1])
         if identifier is None:
             raise UnknownName(
                 f"Nothing was proven for {task!r} yet.", code="no_evidence", hint=f"Run: headway prove {task}"

@@ -46,7 +46,7 @@ def _bound(evidence: Evidence, side: int) -> str:
 def _harm(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.state == "worse":
         return _bound(evidence, 1)
-    return _lower("; ".join(reason.rstrip(".") for reason in verdict.reasons))
+    return "; ".join(_lower(reason.rstrip(".")) for reason in verdict.reasons)
 
 
 def _more(verdict: Verdict, evidence: Evidence) -> str:

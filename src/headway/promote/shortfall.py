@@ -60,7 +60,7 @@ def refusal_of(evidence: Evidence, blocked: Sequence[Diagnostic]) -> tuple[Refus
     """What kind of refusal the failed checks are, and how many more rows mend it."""
     names = {"beats" if diagnostic.name.startswith("beats_") else diagnostic.name for diagnostic in blocked}
     few = "rows" in names and names <= _NO_GAIN | _GROWS | _WITH_FEW
-    if few or names == {"speaking_rows"}:
+    if few or ("speaking_rows" in names and names <= {"speaking_rows", "row_share"}):
         rows = [_missing(evidence, diagnostic) for diagnostic in blocked if diagnostic.name in _GROWS]
         known = [number for number in rows if number is not None]
         return ("few", max(known)) if known else ("data", None)

@@ -259,6 +259,19 @@ def _task_verdict(stands: Standing) -> TaskVerdict | None:
     )
 
 
+def task_evidence(project: Project, task: str) -> str | None:
+    """The evidence that speaks for a task: on its candidate, or else on its last change, or else the newest.
+
+    The guard looks at the current policy all the time, so the newest evidence is often not what a person asks for.
+    """
+    verdict = _task_verdict(project.standing(task))
+    if verdict is not None:
+        return verdict.evidence
+    current = project.ledger.current(task)
+    made = None if current is None else current.evidence_id
+    return made or project.ledger.latest_evidence(task)
+
+
 def next_step(project: Project, task: str, policy: str | None = None) -> NextStep:
     """The next step for a task, or for one of its policies."""
     candidate = None if policy is None else candidate_policy(project, policy, task)

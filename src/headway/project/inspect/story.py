@@ -47,8 +47,9 @@ def _settings(project: Project, task: str) -> Iterator[StoryEvent]:
 
 
 def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
-    """Proofs with a new verdict, oldest first."""
+    """Proofs with a new verdict, oldest first; of looks without one only the first, and none after the promotion."""
     told: dict[str, str] = {}
+    decides = {entry.policy_hash: entry.at for entry in project.ledger.entries(task) if entry.kind == "promote"}
     reward = ""
     for identifier, _, digest, at in reversed(project.ledger.evidences(task, _PROOFS)):
         try:
@@ -63,8 +64,11 @@ def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
                 at=at, kind="settings", text="The reward was changed before this proof: history was rescored."
             )
         reward = version or reward
-        if told.get(digest) == verdict.word:
+        unsettled = verdict.word in ("too early", "cannot tell")
+        if told.get(digest) == verdict.word or (unsettled and digest in told):
             continue
+        if verdict.word != "worse" and at > decides.get(digest, at):
+            continue  # the guard looks at the current policy again and again
         told[digest] = verdict.word
         text = conclusion(verdict).partition(", at today's traffic")[0].rstrip(".")
         yield StoryEvent(
