@@ -203,6 +203,7 @@ class Learned:
     baselines: Mapping[str, float]
     trained_on: Mapping[str, Any]
     extra: Mapping[str, Any] = field(default_factory=dict)
+    beside: Mapping[str, Learned] = field(default_factory=dict)  # baselines by name: stored, and never candidates
 
 
 class Learner(Protocol):

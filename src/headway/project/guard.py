@@ -52,9 +52,9 @@ def guard(project: Project, task: str, *, who: str) -> Entry | None:
     """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is.
 
     Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
-    Replies are proven by votes: another policy would have written another text.
+    Replies are judged by votes: another policy would have written another text.
     """
-    if project.settings.task(task).kind in ("factored", "reply"):
+    if project.settings.task(task).kind == "factored":
         return None
     return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
 
@@ -120,9 +120,13 @@ def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
 def _outcomes_on(
     project: Project, policy: str, against: str, task: str, *, rollback: RollbackTest | None = None
 ) -> Verdict | None:
-    """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything."""
+    """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything.
+
+    Of a reply task: what the votes say, which may be read at any time.
+    """
+    outcomes = project.settings.task(task).kind != "reply"
     try:
-        return examine(project, policy, against=against, task=task, outcomes=True, rollback=rollback).verdict
+        return examine(project, policy, against=against, task=task, outcomes=outcomes, rollback=rollback).verdict
     except InvalidInput as error:
         if error.code not in NOTHING_TO_READ:
             raise

@@ -13,6 +13,8 @@ from headway.prove.about import About, compose
 
 __all__ = ["from_preferences"]
 
+_WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back
+
 
 def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> Evidence:
     """Evidence from a blind comparison: how often the candidate's reply was preferred. Ties are dropped.
@@ -40,6 +42,7 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0) -> 
         statistic=sequential.e_process(wins, losses),
         statistic_worse=sequential.e_process(losses, wins),
         threshold=log(1.0 / alpha),
+        threshold_worse=log(_WORSE),
         rule=sequential.E_PROCESS,
         alpha=alpha,
         counts={"wins": wins, "losses": losses, "ties": ties},

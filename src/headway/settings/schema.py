@@ -57,6 +57,7 @@ _CHOICE = Setting(acts=True, kinds=("choice",))
 _SCORED = Setting(acts=True, kinds=("choice", "ranking"))
 _FACTORED = Setting(acts=True, kinds=("factored",))
 _REPLY = Setting(acts=True, kinds=("reply",))
+_LEARNS = Setting(kinds=("reply",))
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _AMOUNT = Meta(ge=0)
@@ -124,6 +125,11 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_tokens: Annotated[int, Meta(ge=1, le=1_000_000), _REPLY] = 256
     temperature: Annotated[float, Meta(ge=0, le=100), _REPLY] = 0.7  # 0: greedy
     top_p: Annotated[float, Meta(gt=0, le=1), _REPLY] = 0.95
+    # what flags a reply as unsafe ("rules", or the folder of a classifier), the length in tokens that the signal
+    # `length` rewards, and the knobs with which an adapter is learned
+    detectors: Annotated[tuple[str, ...], _LEARNS] = ("rules",)
+    reply_length: Annotated[tuple[int, int], _LEARNS] = (1, 256)
+    learn: Annotated[Mapping[str, Any], _LEARNS] = _EMPTY
     # the quality
     reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"

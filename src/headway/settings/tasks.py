@@ -41,6 +41,7 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingPr
     }
 )
 _RATINGS: Mapping[str, Term] = MappingProxyType({"stars": Term(transform="stars"), "thumb": Term(transform="thumbs")})
+_COMPUTED = ("relevance", "style", "length")  # signals of a rated reply that nobody gives
 _ENDPOINT = "endpoint"  # the encoder of a table { url, model }; not a name to write
 _Values = Mapping[str, Any]  # the keys that are read already
 
@@ -125,8 +126,11 @@ def _reward(table: SettingsTable, values: _Values) -> Mapping[str, Term] | str:
 
 def _required(table: SettingsTable, values: _Values) -> tuple[str, ...]:
     if "required" not in table:
-        rated = values["kind"] == "reply" and "reward" not in table  # stars or thumbs: whichever comes
-        return () if rated else default_required(values["reward"])
+        needed = default_required(values["reward"])
+        if values["kind"] != "reply":
+            return needed
+        needed = tuple(name for name in needed if name not in _COMPUTED)
+        return () if set(needed) == set(_RATINGS) else needed  # stars or thumbs: whichever comes
     required = table.texts("required")
     for name in required:
         if name in RESERVED:
@@ -261,8 +265,33 @@ def _guards(table: SettingsTable, _: _Values) -> Mapping[str, GuardSettings]:
     )
 
 
+def _reply_length(table: SettingsTable, _: _Values) -> tuple[int, int]:
+    if "reply_length" not in table:
+        return 1, 256
+    value = table.values["reply_length"]
+    if (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(one) is int for one in value)
+        and 0 < value[0] <= value[1]
+    ):
+        return value[0], value[1]
+    raise table.error("reply_length", "two numbers of tokens, the lower one first, such as [7, 24]", value)
+
+
+def _learn(table: SettingsTable, _: _Values) -> Mapping[str, Any]:
+    """Knobs for `headway learn`; the family checks their names and values when it learns."""
+    values = table.table("learn")
+    for name, value in values.items():
+        if not isinstance(value, (str, int, float)):
+            raise table.error(("learn", name), "a text, a number, true or false", value)
+    return MappingProxyType(dict(values))
+
+
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
+        "reply_length": _reply_length,
+        "learn": _learn,
         "reward": _reward,
         "required": _required,
         "range": _range,

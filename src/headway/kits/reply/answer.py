@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnsweredTurn", "PendingReply", "answer", "generator_of", "keep", "prepare"]
 
-_START = 10  # ratings from which an adapter is trained
+_START, _START_OF_SIGN = 10, 3  # ratings, and those of either sign, from which an adapter is trained
+_MOST_READ = 200  # ratings that examples are taken from
 _LONGEST_TEXT = 100_000  # characters of the last turn that are stored as the decision's text
 
 
@@ -107,23 +108,26 @@ def prepare(
 
 def _with_examples(project: Project, task: str, turns: Sequence[Turn]) -> Sequence[Turn]:
     """Liked replies as examples before the conversation, while there are too few ratings to train an adapter."""
-    from headway.kits.reply.memory import LikedReply, examples
+    from headway.kits.reply.learn.material import liked_replies
+    from headway.kits.reply.memory import examples
 
-    rows = list(islice(project.query.settled(task, signals=True), _START))
-    if not rows or len(rows) == _START:
+    rows, good, bad = [], 0, 0
+    for row in islice(project.query.settled(task, signals=True), _MOST_READ):
+        rows.append(row)
+        good, bad = good + ((row.reward or 0.0) > 0.0), bad + ((row.reward or 0.0) < 0.0)
+        if len(rows) >= _START and min(good, bad) >= _START_OF_SIGN:
+            return turns
+    if not rows:
         return turns
-    liked = []
-    for row in rows:
-        reply = from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)
-        if reply is not None and row.reward is not None and row.reward > 0.0 and reply.text.strip():
-            liked.append(LikedReply(row.decision.situation.text, reply.text, row.reward))
+    replies = ((row, from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)) for row in rows)
+    liked = liked_replies([(row, reply) for row, reply in replies if reply is not None])
     system = 1 if turns[0].role == "system" else 0
     return [*turns[:system], *examples(liked, turns[-1].content), *turns[system:]]
 
 
 def keep(project: Project, pending: PendingReply, completion: Completion) -> AnsweredTurn:
     """Store the finished reply and its decision, together."""
-    from headway.kits.reply.safety import flagged
+    from headway.kits.reply.safety import detector_of
 
     kept = KeptReply.of(
         completion,
@@ -140,7 +144,8 @@ def keep(project: Project, pending: PendingReply, completion: Completion) -> Ans
     kept = redacted(kept, project.redact)
     considered = pending.considered._replace(details=to_details(kept))
     (stored,) = project.submit([considered]).result()
-    if flagged(completion.text):
+    names = project.settings.task(stored.task).detectors
+    if detector_of(names, project.folder, light=True)(completion.text):
         project.signal(stored.id, safety_flag=1.0, rater="headway")
     return AnsweredTurn(stored, kept)
 

@@ -6,10 +6,9 @@ trains, measures, and gives tensors with PEFT's names. Withdrawn ratings leave n
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,10 +64,24 @@ class _LanguageRun:
     work: Path | None
 
     def learned(self) -> Learned:
-        from headway.kits.reply.learn.data import divided, graded
-
+        """The adapter, and beside it the maximum-likelihood baseline that it is compared with."""
         self._check_counts()
         tuned = self._tuned()
+        main = self._learned(tuned)
+        if self.knobs.learner == "sft" or not self.knobs.baseline:
+            return main
+        tuned.start_again(self.seed)
+        plain = replace(self.knobs, learner="sft", start="base", ewc=0.0, average=False)
+        work = None if self.work is None else self.work / "sft"
+        try:
+            beside = _LanguageRun(plain, self.seed, self.material, self.progress, work)._learned(tuned)
+        except InvalidInput:  # nothing was liked
+            return main
+        return replace(main, beside={"sft": beside})
+
+    def _learned(self, tuned: TunedModel) -> Learned:
+        from headway.kits.reply.learn.data import divided, graded
+
         rated, left = _rated(tuned, self.material)
         samples = graded(rated, unrated=self.knobs.unrated, sequence=self.knobs.sequence)
         parts = divided(samples)
@@ -80,7 +93,9 @@ class _LanguageRun:
         champions = self.material.champions
         held = {sample.id.partition("/")[0] for sample in parts.held_out}
         prompts = [reply.text for reply in rated if reply.id in held]
-        told = measure(trainer, parts.held_out, prompts, champions[0].tensors if champions else None)
+        champion = champions[0].tensors if champions else None
+        others, detect = self.material.others, self.material.detect
+        told = measure(trainer, parts.held_out, prompts, champion, others=others, detect=detect)
         good, bad = _signs(train)
         counts = trainer.counts
         metrics = {"updates": float(counts.updates), "good": float(good), "bad": float(bad), **told}
@@ -157,7 +172,6 @@ class _LanguageRun:
         from headway.kits.reply.learn.kto import Kto
         from headway.kits.reply.learn.ppo import Ppo
         from headway.kits.reply.learn.sft import Sft
-        from headway.kits.reply.learn.snapshot import METRICS
         from headway.kits.reply.learn.trainer import Trainer
 
         knobs = self.knobs
@@ -176,10 +190,22 @@ class _LanguageRun:
         if knobs.ewc and tuned.start:
             places = list(range(min(64, len(trainer.rows))))
             trainer.penalties = (Ewc(fisher(trainer, places), tuned.adapter, knobs.ewc),)
-        trainer.run(self.progress)
-        if self.work is not None and (self.work / METRICS).exists():  # the folder is removed when a run has ended
-            shutil.copyfile(self.work / METRICS, self.work.with_name(f"{self.work.name}.{METRICS}"))
+        trainer.run(self._paused(self.progress))
         return trainer
+
+    def _paused(self, progress: Progress | None) -> Progress:
+        """Tells of each update, and waits before the next one while somebody chats."""
+        from headway.kits.reply.learn.material import wait_while
+
+        def tell(stage: str, done: int, total: int | None) -> None:
+            def again() -> None:
+                if progress is not None:
+                    progress(stage, done, total)
+
+            again()
+            wait_while(self.material.busy, again)
+
+        return tell
 
     def _averaged(self, tuned: TunedModel) -> Mapping[str, Any]:
         from headway.kits.reply.learn.forgetting import averaged

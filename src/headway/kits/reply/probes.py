@@ -7,12 +7,12 @@ sweeping one is counted. `hallucination` asks about things that do not exist: a 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
-from headway.kits.reply.safety import RULES, flagged
+from headway.kits.reply.safety import flagged
 
 __all__ = ["PROBES", "Probe", "ReplyStatistics", "StatisticsOfReplies", "statistics_of"]
 
@@ -61,7 +61,15 @@ class ReplyStatistics:
     hallucinated: float
 
     @classmethod
-    def of(cls, text: str, *, tokens: int, ended: bool, probe: Probe | None = None) -> ReplyStatistics:
+    def of(
+        cls,
+        text: str,
+        *,
+        tokens: int,
+        ended: bool,
+        probe: Probe | None = None,
+        detect: Callable[[str], bool] | None = None,
+    ) -> ReplyStatistics:
         kind = "" if probe is None else probe.kind
         return cls(
             empty=float(not text.strip()),
@@ -69,7 +77,7 @@ class ReplyStatistics:
             ended=float(ended),
             refusal=float(bool(_REFUSAL.search(text))),
             length=float(tokens),
-            flagged=float(flagged(text, RULES)),
+            flagged=float((detect or flagged)(text)),
             biased=float(kind == "bias" and bool(_SWEEPING.search(text))),
             hallucinated=float(kind == "hallucination" and not _DOUBT.search(text)),
         )

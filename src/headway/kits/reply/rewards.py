@@ -6,22 +6,34 @@
 
     reward = { stars = "stars", relevance = 0.2, style = 0.2, length = 0.1 }
 
+`shape` gives them to the rated replies of a task whose reward has them, before its adapter is learned.
+
 A length reward alone is answered with nothing at all: the gate refuses what comes of it (empty replies).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.reply.kept import KeptReply, kept
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder
+from headway.nouns.records import Settled
 
-__all__ = ["Style", "length", "relevance"]
+if TYPE_CHECKING:
+    from headway.project import Project
 
+__all__ = ["SHAPING", "Style", "length", "relevance", "shape", "styles"]
+
+SHAPING = ("relevance", "style", "length")
 _RIDGE = 1.0
+_FEWEST = 10  # ratings from which a rater has a style
+_NEW = 0.05  # a value that moved by less is not stored again
+_SOURCE = "headway"
 
 
 def relevance(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -69,6 +81,63 @@ class Style:
             return []
         raw = _unit(self._encoder.encode(list(texts))) @ self.direction / self._scale
         return [float(value) for value in np.clip(raw, -1.0, 1.0)]
+
+
+def shape(project: Project, task: str) -> int:
+    """Store relevance, style and length of the rated replies of a task, where its reward has them; how many changed.
+
+    The encoder is the task's. A style is learned from the ratings of other replies only: each half of them is scored by
+    what the other half taught.
+    """
+    settings = project.settings.task(task)
+    wanted = [name for name in SHAPING if not isinstance(settings.reward, str) and name in settings.reward]
+    if not wanted:
+        return 0
+    rows = [(row, reply) for row, reply in kept(project, task) if row.reward is not None and row.raters]
+    encoder = project.servings.encoder(settings.encoder) if {"relevance", "style"} & set(wanted) else None
+    values: dict[str, list[float]] = {}
+    if encoder is not None and "relevance" in wanted:
+        values["relevance"] = relevance(encoder, [(row.decision.situation.text, reply.text) for row, reply in rows])
+    if encoder is not None and "style" in wanted:
+        values["style"] = styles(encoder, rows)
+    if "length" in wanted:
+        low, high = settings.reply_length
+        counts = [len(reply.tokens) or len(reply.text.split()) for _, reply in rows]
+        values["length"] = [length(count, low=low, high=high) for count in counts]
+    changed = 0
+    for place, (row, _) in enumerate(rows):
+        now = {name: round(values[name][place], 4) for name in wanted}
+        if any(abs(row.signals.get(name, np.inf) - value) > _NEW for name, value in now.items()):
+            changed += project.signal(row.decision.id, now, rater=_SOURCE)
+    if changed:
+        project.settle(task)
+    return changed
+
+
+def styles(encoder: Encoder, rows: Sequence[tuple[Settled, KeptReply]]) -> list[float]:
+    """The mean over raters with a style of how much each would like a reply; 0 without one."""
+    texts = [reply.text for _, reply in rows]
+    given: dict[str, list[tuple[int, float]]] = {}
+    for place, (row, _) in enumerate(rows):
+        for rater in row.raters:
+            if rater != _SOURCE:
+                given.setdefault(rater, []).append((place, _rating(row.signals)))
+    totals, raters = np.zeros(len(rows)), 0
+    for ratings in given.values():
+        if len(ratings) < _FEWEST:
+            continue
+        raters += 1
+        for half in (0, 1):
+            other = [(place, value) for place, value in ratings if place % 2 != half]
+            style = Style.learn(encoder, [texts[place] for place, _ in other], [value for _, value in other])
+            mine = list(range(half, len(rows), 2))
+            totals[mine] += style.score([texts[place] for place in mine])
+    return [float(value) for value in totals / max(1, raters)]
+
+
+def _rating(signals: Mapping[str, float]) -> float:
+    """What people said, −1 to 1, without what was computed."""
+    return (signals["stars"] - 3.0) / 2.0 if "stars" in signals else signals.get("thumb", 0.0)
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,9 +2,10 @@
 
     flagged(text, RULES)                            # rules, matched by RE2 in linear time
     LinearDetector.read(folder).score(text)         # a small classifier: words and weights, no pickles
-    detectors_of(names)                             # what a task's settings name
+    detect = detector_of(["rules", "./toxic"], folder)   # what a task's settings name: text → whether it is flagged
 
-A text-classification folder of Hugging Face is read by `TextClassifier` (in the worker: it needs torch).
+A folder with detector.json is a `LinearDetector`; any other one is a text-classification folder of Hugging Face. That
+one needs torch, so a server omits it (`light`): it reads replies before they are learned from.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import Damaged, InvalidInput
 
-__all__ = ["RULES", "Flag", "LinearDetector", "TextClassifier", "flagged", "flags"]
+__all__ = ["RULES", "Flag", "LinearDetector", "TextClassifier", "detector_of", "flagged", "flags"]
 
 _LONGEST = 65_536  # characters that are matched
+_UNSAFE = 0.5  # the probability from which a classifier flags
+_BY_RULES = "rules"
 _WORD = re.compile(r"[a-z0-9']+")
 _BUCKETS = 1 << 14
 RULES: Mapping[str, str] = {
@@ -57,6 +60,37 @@ def flags(text: str, rules: Mapping[str, str] = RULES) -> list[Flag]:
 
 def flagged(text: str, rules: Mapping[str, str] = RULES) -> bool:
     return bool(flags(text, rules))
+
+
+def detector_of(names: Sequence[str], folder: Path, *, light: bool = False) -> Callable[[str], bool]:
+    """Whether one of these detectors flags a text. Folders are relative to `folder`; `light` omits those with torch."""
+    scorers: list[Callable[[str], float]] = []
+    for name in names:
+        if name == _BY_RULES:
+            scorers.append(lambda text: float(flagged(text)))
+            continue
+        place = (folder / Path(name).expanduser()).resolve()
+        if (place / "detector.json").exists():
+            scorers.append(_linear(place, (place / "detector.json").stat().st_mtime_ns).score)
+        elif not place.is_dir():
+            raise InvalidInput(
+                f"There is no safety detector {name!r}.",
+                code="unknown_detector",
+                hint='Use "rules", a folder of LinearDetector.write, or a text-classification folder.',
+            )
+        elif not light:
+            scorers.append(_classifier(place).score)
+    return lambda text: any(score(text) >= _UNSAFE for score in scorers)
+
+
+@lru_cache(8)
+def _linear(folder: Path, _changed: int) -> LinearDetector:
+    return LinearDetector.read(folder)
+
+
+@lru_cache(2)
+def _classifier(folder: Path) -> TextClassifier:
+    return TextClassifier(folder)
 
 
 @lru_cache(256)

@@ -9,7 +9,7 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
-from headway.kits.reply.knobs import LEARNERS, LanguageKnobs
+from headway.kits.reply.knobs import LEARNERS, knobs_from
 from headway.kits.reply.learn.material import TrainingReadiness, readiness
 
 __all__ = ["LEARN"]
@@ -28,7 +28,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         settings = project.settings.task(values["task"])
         if (values["family"] or settings.family) != "language":
             return None
-        knobs = LanguageKnobs()
+        knobs = knobs_from(settings.learn)
         told = readiness(project, settings.name, least=knobs.least, least_of_sign=knobs.least_of_sign)
     session.show(told)
     if told.due:

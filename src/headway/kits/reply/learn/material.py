@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
 from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import Unavailable
 from headway.nouns.records import Settled
 from headway.reward.signals import SAFETY_FLAG
 
@@ -19,9 +21,21 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["Champion", "RatedMaterial", "TrainingReadiness", "flag_replies", "material", "readiness"]
+__all__ = [
+    "Champion",
+    "RatedMaterial",
+    "TrainingReadiness",
+    "flag_replies",
+    "material",
+    "readiness",
+    "somebody_chats",
+    "wait_while",
+]
 
 _CHAMPIONS = 3
+_OTHERS = 16  # liked replies of each other role
+_LOOK_S, _LONGEST_WAIT_S = 0.2, 60.0  # constant traffic slows training down, and does not stop it
+_COMPUTED = "headway"  # who gives signals that are computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +56,72 @@ class RatedMaterial:
     base: str
     folder: Path
     champions: Sequence[Champion] = ()  # newest first; the first is current
+    detect: Callable[[str], bool] | None = None  # the task's safety detectors
+    others: Sequence[tuple[str, str]] = ()  # held-out questions of other roles, with the replies that were liked
+    busy: Callable[[], bool] = lambda: False  # whether somebody chats now
 
 
 def material(project: Project, settings: TaskSettings) -> RatedMaterial:
-    """The material of a task, after the safety detectors have seen its replies."""
-    flag_replies(project, settings.name)
+    """The material of a task, after the safety detectors have seen its replies and rewards were computed for them."""
+    from headway.kits.reply.rewards import shape
+    from headway.kits.reply.safety import detector_of
+
+    detect = detector_of(settings.detectors, project.folder)
+    flag_replies(project, settings.name, detect)
+    shape(project, settings.name)
     base = str(getattr(settings, "base", "") or "smollm2")
     rows = sorted(
         kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
     )
     folder = models.folder(base, project.settings.cache)
-    return RatedMaterial(rows=rows, base=base, folder=folder, champions=_champions(project, settings.name))
+    return RatedMaterial(
+        rows=rows,
+        base=base,
+        folder=folder,
+        champions=_champions(project, settings.name),
+        detect=detect,
+        others=_other_roles(project, settings),
+        busy=lambda: somebody_chats(project),
+    )
 
 
-def flag_replies(project: Project, task: str) -> int:
+def somebody_chats(project: Project) -> bool:
+    """Whether the project's worker is writing a reply, or is asked for one."""
+    from headway.kits.reply.client import LanguageWorker
+
+    try:
+        health = LanguageWorker(project.folder, "").health()
+    except Unavailable:
+        return False
+    return health.running + health.waiting > 0
+
+
+def wait_while(busy: Callable[[], bool], tell: Callable[[], None] = lambda: None) -> float:
+    """Wait between two updates while somebody chats, but not for ever; `tell` is called meanwhile. Seconds waited."""
+    began = time.monotonic()
+    while busy() and time.monotonic() - began < _LONGEST_WAIT_S:
+        tell()
+        time.sleep(_LOOK_S)
+    return time.monotonic() - began
+
+
+def _other_roles(project: Project, settings: TaskSettings) -> list[tuple[str, str]]:
+    """Liked replies of the other tasks on this base, to questions that never train."""
+    found: list[tuple[str, str]] = []
+    for other in project.settings.tasks.values():
+        if other.kind == "reply" and other.name != settings.name and other.base == settings.base:
+            held = [
+                pair for pair in kept(project, other.name) if is_held_out(cluster_of(pair[0].decision.situation.text))
+            ]
+            found += [(one.question, one.answer) for one in liked_replies(held)[-_OTHERS:]]
+    return found
+
+
+def flag_replies(project: Project, task: str, detect: Callable[[str], bool]) -> int:
     """Set `safety_flag` on replies that a detector flags and that have none yet; how many that were."""
-    from headway.kits.reply.safety import flagged  # numpy, which --help does not need
-
     count = 0
     for row, reply in list(kept(project, task, unrated=True)):
-        if SAFETY_FLAG not in row.signals and flagged(reply.text):
+        if SAFETY_FLAG not in row.signals and detect(reply.text):
             count += project.signal(row.decision.id, {SAFETY_FLAG: 1.0})
     if count:
         project.settle(task)
@@ -86,7 +146,7 @@ def rated_reply(
     row: Settled, reply: KeptReply, *, prompt: tuple[int, ...], tokens: tuple[int, ...], edited: tuple[int, ...] = ()
 ) -> RatedReply:
     """The reply as the trainer reads it."""
-    raters = row.raters
+    raters = [rater for rater in row.raters if rater != _COMPUTED]
     return RatedReply(
         id=row.decision.id,
         text=row.decision.situation.text,

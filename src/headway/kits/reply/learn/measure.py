@@ -8,7 +8,7 @@ Everything is deterministic: fixed texts, fixed seeds, greedy or seeded replies.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import exp
 from typing import Any
 
@@ -84,19 +84,42 @@ def ranking(trainer: Trainer, held_out: Sequence[Sample]) -> dict[str, float]:
     return told
 
 
+@torch.no_grad()
+def other_roles(tuned: TunedModel, others: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """The perplexity of what was liked in other roles, as a multiple of the base's: what a role costs the others."""
+    rows = [tuned.row(question, answer) for question, answer in others if answer.strip()]
+    own = base = tokens = 0.0
+    for row in rows:
+        now = float(tuned.scorer.rows([row]).logprobs.sum())
+        with tuned.adapter.off():
+            before = float(tuned.scorer.rows([row]).logprobs.sum())
+        own, base, tokens = own + now, base + before, tokens + len(row.reply)
+    return (
+        {"perplexity_other_roles": exp(min(50.0, (base - own) / tokens)), "other_roles": float(len(rows))}
+        if rows
+        else {}
+    )
+
+
 def measure(
-    trainer: Trainer, held_out: Sequence[Sample], prompts: Sequence[str], champion: Mapping[str, Any] | None = None
+    trainer: Trainer,
+    held_out: Sequence[Sample],
+    prompts: Sequence[str],
+    champion: Mapping[str, Any] | None = None,
+    *,
+    others: Sequence[tuple[str, str]] = (),
+    detect: Callable[[str], bool] | None = None,
 ) -> dict[str, float]:
     """All numbers of the gate but the votes. `prompts` are held-out questions of the user, beside the fixed probes."""
     tuned = trainer.tuned
-    told = {**distance(tuned), **ranking(trainer, held_out)}
+    told = {**distance(tuned), **ranking(trainer, held_out), **other_roles(tuned, others)}
     asked = [*(probe.text for probe in PROBES), *list(dict.fromkeys(prompts))[:16]]
     mine = tuned.served_replies(_asked(asked), tuned.adapter.tensors())
     told["logprob_gap"] = _gap(tuned, mine)
-    for name, value in statistics_of(_read(mine, asked)).numbers().items():
+    for name, value in statistics_of(_read(mine, asked, detect)).numbers().items():
         told[f"probe_{name}"] = value
     theirs = tuned.served_replies(_asked(asked), champion)
-    for name, value in statistics_of(_read(theirs, asked)).numbers().items():
+    for name, value in statistics_of(_read(theirs, asked, detect)).numbers().items():
         told[f"champion_{name}"] = value
     return told
 
@@ -109,10 +132,14 @@ def _asked(texts: Sequence[str]) -> list[Prompt]:
     ]
 
 
-def _read(replies: Sequence[Completion], asked: Sequence[str]) -> list[ReplyStatistics]:
+def _read(
+    replies: Sequence[Completion], asked: Sequence[str], detect: Callable[[str], bool] | None
+) -> list[ReplyStatistics]:
     probes = [*PROBES, *([None] * (len(asked) - len(PROBES)))]
     return [
-        ReplyStatistics.of(reply.text, tokens=len(reply.tokens), ended=reply.finish == "stop", probe=probe)
+        ReplyStatistics.of(
+            reply.text, tokens=len(reply.tokens), ended=reply.finish == "stop", probe=probe, detect=detect
+        )
         for reply, probe in zip(replies, probes, strict=True)
     ]
 

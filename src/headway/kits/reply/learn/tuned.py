@@ -55,6 +55,11 @@ class TunedModel:
         self.adapter.load(tensors)
         self.start = dict(tensors)
 
+    def start_again(self, seed: int) -> None:
+        """A new adapter, as after loading."""
+        self.adapter.reset(seed)
+        self.start = {}
+
     def row(self, question: str, answer: str, *, system: str = "") -> TokenRow:
         """A question and an answer with its end, as tokens in the model's template."""
         turns = [Turn("system", system)] if system else []

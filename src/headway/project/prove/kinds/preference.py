@@ -135,7 +135,8 @@ def _comparisons(question: ProofQuestion) -> Iterator[Settled]:
     query, task = question.project.query, question.settings.name
     if question.settings.kind != "reply":
         return query.settled(task, signals=True, raters=(SIGNAL,))
-    seqs = [decision.seq for decision in query.decisions(task) if len(decision.candidates) == 2]
+    pairs = (decision for decision in query.decisions(task) if len(decision.candidates) == 2)
+    seqs = [decision.seq for decision in pairs if decision.at > question.since]
     return query.outcomes(seqs, signals=True, raters=(SIGNAL,))
 
 
