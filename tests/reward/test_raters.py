@@ -171,3 +171,15 @@ def test_the_consensus_is_always_finite_and_near_the_ratings(given_ratings: list
         assert 0.0 <= quality.mean <= 6.0
         assert 0.0 <= quality.variance < 10.0
         assert 0.0 <= quality.reliability <= 1.0
+
+
+def test_the_one_who_disagrees_with_two_exact_raters_is_reversed() -> None:
+    """Without any noise every sign fits; most raters understood the scale."""
+    rows = [
+        Rating(item, rater, value)
+        for item, good in enumerate([2] * 6 + [3] * 5 + [4] * 3)
+        for rater, value in (("ann", good + 1.0), ("bob", float(good)), ("eve", 6.0 - good))
+    ]
+    raters = consensus(rows).raters
+    assert raters["eve"].reversed > 0.99
+    assert max(raters["ann"].reversed, raters["bob"].reversed) < 0.01

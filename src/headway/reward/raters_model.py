@@ -123,7 +123,7 @@ def _fit_signs(ratings: _Ratings) -> _Parameters:
     parameters = _start(ratings)
     posterior = _em(ratings, parameters)
     for _ in range(4):
-        signs = np.where(_reversed_odds(ratings, parameters, posterior) > 0.0, -1.0, 1.0)
+        signs = _majority(np.where(_reversed_odds(ratings, parameters, posterior) > 0.0, -1.0, 1.0))
         if (signs == parameters.sign).all():
             break
         parameters = _start(ratings, signs)
@@ -168,6 +168,11 @@ def _start(ratings: _Ratings, signs: Floats | None = None) -> _Parameters:
     )
 
 
+def _majority(signs: Floats) -> Floats:
+    """Signs under which most raters are not reversed: to turn all of them changes nothing that can be seen."""
+    return -signs if signs.sum() < 0.0 else signs
+
+
 def _first_signs(ratings: _Ratings) -> Floats:
     """−1 for raters who disagree with the mean of the others on shared items."""
     centred = ratings.value - _mean_by(ratings.rater, ratings.value, ratings.raters)[ratings.rater]
@@ -180,9 +185,7 @@ def _first_signs(ratings: _Ratings) -> Floats:
         shared = count[ratings.item] > 1
         others = np.where(shared, others / np.maximum(count[ratings.item] - 1, 1), 0.0)
         product = np.bincount(ratings.rater, centred * others, ratings.raters)
-        new_signs = np.where(product < 0.0, -1.0, 1.0)
-        if new_signs.sum() < 0.0:  # by definition most raters are not reversed
-            new_signs = -new_signs
+        new_signs = _majority(np.where(product < 0.0, -1.0, 1.0))
         if (new_signs == signs).all():
             break
         signs = new_signs
