@@ -24,7 +24,9 @@ __all__ = ["report", "write_text"]
 
 @verb("report", "headway report route", "headway report route --html verdict.html")
 @task_argument()
-@click.option("--policy", metavar="REF", help="The candidate that was proven; the one that status speaks of by default.")
+@click.option(
+    "--policy", metavar="REF", help="The candidate that was proven; the one that status speaks of by default."
+)
 @click.option(
     "--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with its plot."
 )
