@@ -1,8 +1,9 @@
 """The cases of benchmarks/power.py. Playing one gives numbers by name; what did not happen has no number.
 
-promote_*   decisions until a better arm is promoted, and what was earned meanwhile, beside tests and routers
+promote_*   decisions until a better arm is promoted, and what was earned meanwhile, beside tests and routers;
+            promote_alone_*: by the loop's tests alone, without a store and a learner
 null_*      equal arms: promotions are false, and a verdict should come all the same
-gate_*      the same for the loop's tests alone, without a store and a learner
+gate_*      the same for the loop's tests alone
 drift_*     the arm that the loop has promoted gets worse, or all arms do
 steady      nothing changes: alarms and rollbacks are false
 harm_*      the promoted policy becomes worse than the one that it replaced, at once or later
@@ -19,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from _power.ab_tests import AbTest
-from _power.gate import gate_alone
+from _power.gate import gate_alone, promotion_alone
 from _power.guarded import guard_alone
 from _power.loop import RULES, UNIFORM, LoopRun
 from _power.quiet import quiet
@@ -55,8 +56,11 @@ class Promotion:
     large: float
     within: int  # the decisions by which 80% of the runs should have promoted
     routers: bool = False
+    alone: bool = False  # the loop's tests without the loop
 
     def __call__(self, seed: int) -> Numbers:
+        if self.alone:
+            return promotion_alone(self.settings == RULES, (self.small, self.large), 2 * self.within, seed)
         world = steady(self.small, self.large)
         with LoopRun(self.settings, world, seed=seed) as run:
             run.serve(2 * self.within, until=lambda run: run.first("promote") is not None)
@@ -263,5 +267,17 @@ CASES: Mapping[str, PowerCase] = {
         "the guard's test alone, the promoted policy is as good as the one before",
         partial(guard_alone, LONG),
         partial(guard_alone, SHORTER),
+    ),
+    "promote_alone_uniform_05": PowerCase(
+        "uplift .05 over uniform choice, the loop's tests alone", Promotion(UNIFORM, 0.65, 0.75, 2000, alone=True)
+    ),
+    "promote_alone_rules_05": PowerCase(
+        "uplift .05 over rules, the loop's tests alone", Promotion(RULES, 0.70, 0.75, 5500, alone=True)
+    ),
+    "promote_alone_uniform_025": PowerCase(
+        "uplift .025 over uniform choice, the loop's tests alone", Promotion(UNIFORM, 0.675, 0.725, 6000, alone=True)
+    ),
+    "promote_alone_rules_025": PowerCase(
+        "uplift .025 over rules, the loop's tests alone", Promotion(RULES, 0.70, 0.725, 23_000, alone=True)
     ),
 }

@@ -1,4 +1,4 @@
-"""The loop's tests alone, on arrays; between equal arms every promotion is false.
+"""The loop's tests alone, on arrays: how soon they find a better arm; between equal arms every promotion is false.
 
 The loop itself takes half a minute for 20,000 decisions. This is what it does with them, without a store, an encoder
 and a learner: the same schedule of learning and looks (`Standing`, `due`), the same look at the training rows, the same
@@ -24,7 +24,7 @@ from headway.prove.evidence import evidence_of, log_proof
 from headway.prove.log import Log
 from headway.prove.proof import LogProof
 
-__all__ = ["GateRun", "gate_alone"]
+__all__ = ["GateRun", "gate_alone", "promotion_alone"]
 
 EQUAL = (0.7, 0.7)  # chances of success
 TRAINED = 0.6  # the share of the rows that learning reads
@@ -73,8 +73,10 @@ class GateRun:
         self._shadow: _Candidate | None = None
         self._waits_since: int | None = None
         self._learned = self.tests = self.made = 0
+        self.experiments = 0
         self.verdicts: list[tuple[int, str]] = []
-        self.promoted: int | None = None
+        self.promoted: int | None = None  # the decisions before it
+        self.promoted_arm: int | None = None
 
     def play(self) -> None:
         """Until something is promoted, or the decisions are used up."""
@@ -160,6 +162,7 @@ class GateRun:
         if self._rules:
             candidate.experiment, candidate.after = True, self.made
             self._waits_since = None
+            self.experiments += 1
         return True
 
     def _look(self, candidate: _Candidate) -> None:
@@ -191,7 +194,7 @@ class GateRun:
             return
         self.verdicts.append((self.made, verdict.state))
         if verdict.state == "pass":
-            self.promoted = self.made
+            self.promoted, self.promoted_arm = self.made, candidate.arm
         elif verdict.state == "worse" and candidate.experiment:
             self._candidate = None
         candidate.experiment = False
@@ -223,3 +226,11 @@ def gate_alone(rules: bool, decisions: int, seed: int) -> dict[str, float]:
     if run.verdicts:
         numbers["verdict"] = run.verdicts[0][0]
     return {name: float(value) for name, value in numbers.items()}
+
+
+def promotion_alone(rules: bool, chances: tuple[float, float], decisions: int, seed: int) -> dict[str, float]:
+    """When the second arm, which is better, was promoted."""
+    run = GateRun(seed, rules=rules, decisions=decisions, chances=chances)
+    run.play()
+    numbers: dict[str, float] = {"decisions": run.made, "tests": run.tests, "experiments": run.experiments}
+    return numbers | ({} if run.promoted is None else {"promoted": run.promoted, "right": float(run.promoted_arm == 1)})

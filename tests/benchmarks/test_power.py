@@ -78,6 +78,14 @@ def test_the_tests_alone_promote_what_is_better_and_not_what_is_equal(rules: boo
     assert (equal["promotions"], equal["decisions"]) == (0.0, 5000.0)
 
 
+@pytest.mark.parametrize(("settings", "experiments"), [(UNIFORM, 0.0), (RULES, 1.0)], ids=["uniform", "rules"])
+def test_a_promotion_by_the_tests_alone_says_when_and_whether_it_was_right(settings: str, experiments: float) -> None:
+    numbers = Promotion(settings, 0.6, 0.75, within=2500, alone=True)(1)
+    assert numbers["promoted"] == numbers["decisions"] <= 2500
+    assert (numbers["right"], numbers["tests"], numbers["experiments"]) == (1.0, 1.0, experiments)
+    assert "promoted" not in Promotion(settings, 0.75, 0.75, within=500, alone=True)(1)
+
+
 def test_the_tests_alone_explore_as_the_loop_does() -> None:
     with LoopRun(RULES, steady(0.7, 0.7), seed=1) as run:
         assert run.share(LARGE) == pytest.approx(EXPLORED)
