@@ -154,7 +154,7 @@ class FactoredStage:
             if magnitudes is not None:
                 states = memory[:, : 2 * network.shape.layers * network.shape.width]
                 magnitudes[t] = states.reshape(count, -1, 2, network.shape.width).abs().mean(dim=(1, 3))
-            result = world.step(self._given(actions[t]))
+            result = world.step(given(world, actions[t]))
             over, cut = record.add(t, result, self.age)
             self.paid, self.age = record.pay(t, self.paid, self.age)
             if "final" in result.info and bool(cut.any()):
@@ -188,9 +188,6 @@ class FactoredStage:
         uniform = torch.rand(horizon, count, total, generator=self.rng, device=self.device)
         return -torch.log(-torch.log(uniform.clamp(1e-20, 1.0 - 1e-7)))
 
-    def _given(self, actions: Tensor) -> Any:
-        return actions if getattr(self.world, "device", None) else actions.numpy()
-
     def _final(self, t: int, result: StepResult, done: Tensor, cut: Tensor, memory: Tensor) -> Final:
         features, indices = seen(result.info["final"], self.device)
         inside = cut[done]  # `info["final"]` has a row per ended episode
@@ -221,7 +218,7 @@ class _WorldLog:
         self.credits: list[Any] = []
 
     def add(self, t: int, result: StepResult, age: Tensor) -> tuple[Tensor, Tensor]:
-        self.rewards[t] = torch.as_tensor(result.rewards, device=self.rewards.device)
+        self.rewards[t] = torch.as_tensor(result.rewards, dtype=torch.float32, device=self.rewards.device)
         self.over[t] = torch.as_tensor(result.terminated, device=self.rewards.device)
         self.cut[t] = torch.as_tensor(result.truncated, device=self.rewards.device)
         self.ages[t] = age
@@ -265,6 +262,11 @@ def seen(observations: Observations, device: torch.device) -> tuple[Tensor, Tens
     return features, torch.as_tensor(observations.indices, dtype=torch.int64, device=device)
 
 
+def given(world: FactoredWorld, actions: Tensor) -> Any:
+    """Actions as a world takes them: tensors if it has a device, else numpy's on the CPU, wherever the network is."""
+    return actions if getattr(world, "device", None) else actions.cpu().numpy()
+
+
 @torch.no_grad()
 def play(
     world: FactoredWorld, network: RecurrentNetwork, *, episodes: int, seed: int, greedy: bool = True
@@ -285,7 +287,7 @@ def play(
         if not greedy:
             noise = -torch.log(-torch.log(torch.rand(count, sum(world.space.sizes), generator=rng, device=device)))
         actions = draw(world.space, table, network.scores(output), allowed, noise)
-        result = world.step(actions if getattr(world, "device", None) else actions.numpy())
+        result = world.step(given(world, actions))
         observations, masks = result.observations, result.masks
         paid += np.asarray(torch.as_tensor(result.rewards).cpu())
         done = np.asarray((torch.as_tensor(result.terminated) | torch.as_tensor(result.truncated)).cpu())
