@@ -162,6 +162,29 @@ def test_missing_outcomes_are_no_alarm(traffic):
     assert traffic.check() is None
 
 
+def test_a_collapse_in_one_role_is_told_there(traffic):
+    for planner in (0.75, 0.2):
+        for _ in range(4):
+            traffic.serve(100, planner, role="planner")
+            traffic.serve(100, 0.75, role="writer")
+        traffic.check()
+    (alarm,) = traffic.project.alarms("route")
+    assert (alarm.stream, alarm.action, alarm.segment) == ("action large, role planner", "large", "planner")
+    assert "'large' for the role 'planner' earns 0." in str(alarm)
+
+
+def test_a_rise_on_the_exploration_floor_is_told(traffic):
+    traffic.serve(1500, 0.7, 0.3)
+    assert traffic.check() is None
+    traffic.serve(1000, 0.7, 0.95)
+    entry = traffic.check()
+    assert entry is not None
+    (alarm,) = traffic.project.alarms("route")
+    assert (alarm.stream, alarm.action) == ("exploration of small", "small")
+    assert alarm.after > alarm.before
+    assert alarm.explore == 0.5, "another choice may be better now"
+
+
 def test_another_mix_of_roles_alarms_at_most_for_everything(traffic):
     for hard, easy in ((100, 700), (700, 100)):
         traffic.serve(easy, 0.9, 0.9, role="writer")
