@@ -34,7 +34,7 @@ interval_s = 1
 
 [tasks.route]                                     # which model answers?
 actions = ["small", "large"]
-reward = {{ solved = 1.0, cost_usd = -20.0 }}
+reward = {{ solved = 1.0, cost_usd = -20.0 }}       # one solved answer is worth $0.05
 retrain_after = 200
 promote = "auto"                                  # a verdict that passes is acted on
 

@@ -39,10 +39,18 @@ class UpstreamFailed(HeadwayError):
     status = 502
 
     def __init__(
-        self, upstream: str, code: str, what: str, *, status: int = 502, http_status: int = 0, retry_after: str = ""
+        self,
+        upstream: str,
+        code: str,
+        what: str,
+        *,
+        status: int = 502,
+        http_status: int = 0,
+        retry_after: str = "",
+        hint: str = "",
     ) -> None:
         super().__init__(
-            f"The upstream {upstream!r} {what}.", code=code, hint=f"Its address is in [upstreams.{upstream}]."
+            f"The upstream {upstream!r} {what}.", code=code, hint=hint or f"Its address is in [upstreams.{upstream}]."
         )
         self.upstream = upstream
         self.status = status
@@ -195,7 +203,22 @@ def upstream_failed(upstream: Upstream, failure: CallFailed) -> UpstreamFailed:
         status=status,
         http_status=failure.status,
         retry_after=str(ceil(wait_s) if wait_s < _LONGEST_WAIT_S else 1) if failure.kind == "busy" else "",
+        hint=_cure(upstream, failure),
     )
+
+
+def _cure(upstream: Upstream, failure: CallFailed) -> str:
+    """What the owner of headway.toml can do about the most common mistakes."""
+    table = f"[upstreams.{upstream.name}] of headway.toml"
+    if failure.status == 404:
+        return f"Is {upstream.model!r} a model of that server? Correct model or url in {table}."
+    if failure.status in (401, 403):
+        if upstream.key_env:
+            return f"Set {upstream.key_env} to a key that this server accepts, and restart Headway."
+        return f"It wants a key: name the variable that holds it as key_env in {table}."
+    if failure.kind == "unreachable":
+        return f"Start that server, or correct url in {table}."
+    return ""
 
 
 _known: WeakKeyDictionary[Server, Upstreams] = WeakKeyDictionary()
