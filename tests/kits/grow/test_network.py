@@ -17,7 +17,7 @@ from headway.kits.grow.objective import chosen, entropy_bonus, lead_shares  # no
 from headway.kits.grow.policy import read  # noqa: E402
 from headway.kits.grow.sequences import pack  # noqa: E402
 from headway.kits.grow.shapes import CRITICS, RecurrentShape  # noqa: E402
-from headway.kits.grow.update import judge, loss, rescale, update  # noqa: E402
+from headway.kits.grow.update import forward, judge, loss, masks_of, rescale, update  # noqa: E402
 from headway.nouns.errors import Damaged, InvalidInput  # noqa: E402
 from headway.nouns.factored import Observations  # noqa: E402
 from headway.testing import heads_contract  # noqa: E402
@@ -103,6 +103,34 @@ def test_ratios_of_the_first_pass_are_exactly_one(critic: str, chunk: int) -> No
     knobs = replace(KNOBS, critic=critic, minibatches=1)
     updated = update(network, optimiser, sequences, knobs, np.random.default_rng(0), stage.rng)
     assert updated.first_ratios == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("target_kl", "passes"), [(0.0, 4), (1e-9, 1), (10.0, 4)])
+def test_an_update_stops_after_a_pass_that_moved_the_policy_too_far(target_kl: float, passes: int) -> None:
+    network = network_for()
+    stage, sequences = rollout(network)
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-2)
+    knobs = replace(KNOBS, epochs=4, target_kl=target_kl)
+    updated = update(network, optimiser, sequences, knobs, np.random.default_rng(0), stage.rng)
+    assert updated.passes == passes
+    assert updated.stats["kl"] > 1.5e-9
+
+
+@torch.no_grad()
+def test_scores_values_and_log_probabilities_stay_float32_where_the_network_computes_in_bfloat16() -> None:
+    network = network_for()
+    _, sequences = rollout(network)
+    packed = pack(sequences.begins, np.arange(6))
+    order = packed.order
+    exact = forward(network, sequences, packed)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = forward(network, sequences, packed)
+        scores, value = network.scores(output), network.value(output, sequences.actions.reshape(-1, 3)[order][:, 0])
+        hidden = torch.nn.functional.linear(output, network.part("head.op.0.weight"))
+    assert hidden.dtype == torch.bfloat16, "the matrices are multiplied in bfloat16"
+    choices = chosen(TOY, scores, masks_of(sequences, order), sequences.actions.reshape(-1, 3)[order])
+    assert {value.dtype, choices.joint.dtype, *(score.dtype for score in scores.values())} == {torch.float32}
+    assert float((output.float() - exact).abs().max()) < 0.2
 
 
 @pytest.mark.parametrize("critic", CRITICS)

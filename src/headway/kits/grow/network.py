@@ -59,6 +59,8 @@ class RecurrentNetwork(nn.Module):
         self.weights = nn.ParameterDict(
             {_key(name): nn.Parameter(_start(name, size, shape, rng)) for name, size in shape.tensors().items()}
         )
+        stacks = ("value", *(f"head.{name}" for name in shape.space.names))
+        self._depths = {name: _depth(name, shape) for name in stacks}
         self.lstms = nn.ModuleList([_lstm(self.weights, layer, shape.width) for layer in range(shape.layers)])
         kept = [column for column in range(shape.features) if column not in shape.dropped]
         self.register_buffer("columns", torch.tensor(kept, dtype=torch.int64), persistent=False)
@@ -141,11 +143,10 @@ class RecurrentNetwork(nn.Module):
         return linear(torch.relu(first), self.part("value.1.weight"), self.part("value.1.bias"))[..., 0].float()
 
     def _stack(self, name: str, x: Tensor) -> Tensor:
-        depth = 0
-        while f"{name}.{depth + 1}.weight" in self.shape.tensors():
+        last = self._depths[name]
+        for depth in range(last):
             x = torch.relu(linear(x, self.part(f"{name}.{depth}.weight"), self.part(f"{name}.{depth}.bias")))
-            depth += 1
-        return linear(x, self.part(f"{name}.{depth}.weight"), self.part(f"{name}.{depth}.bias"))
+        return linear(x, self.part(f"{name}.{last}.weight"), self.part(f"{name}.{last}.bias"))
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         return layer_norm(x, (self.shape.width,), self.part(f"{name}.weight"), self.part(f"{name}.bias"), EPSILON)
@@ -224,11 +225,14 @@ def _start(name: str, size: tuple[int, ...], shape: RecurrentShape, rng: torch.G
     return values
 
 
+def _depth(name: str, shape: RecurrentShape) -> int:
+    """The number of the last layer of a head or of the value."""
+    return sum(tensor.startswith(f"{name}.") and tensor.endswith(".weight") for tensor in shape.tensors()) - 1
+
+
 def _is_output(name: str, shape: RecurrentShape) -> bool:
     """Whether it is the last layer of a head or of the value."""
     parts = name.split(".")
     if name == "attention.result.weight":
         return True
-    return (
-        parts[0] in ("head", "value") and f"{'.'.join(parts[:-2])}.{int(parts[-2]) + 1}.weight" not in shape.tensors()
-    )
+    return parts[0] in ("head", "value") and int(parts[-2]) == _depth(".".join(parts[:-2]), shape)

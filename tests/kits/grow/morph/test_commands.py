@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from headway.kits.grow import metrics
 from headway.kits.grow.commands.policies import load_policy
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.ablation import without
@@ -135,6 +136,14 @@ def test_evaluate_writes_a_report(stored: Path, tmp_path: Path) -> None:
     assert "data:image/png;base64," in text
     assert "http" not in text.replace("http-equiv", "")
     assert (report / "report.md").exists()
+
+
+@pytest.mark.slow
+def test_a_training_that_ends_with_waiting_alone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_ALARM", 0.0)  # so that any WAIT counts
+    knobs = [part for knob in ("envs=4", "episodes=1", "confirm=1") for part in ("--set", knob)]
+    done = headway("-C", tmp_path, "grow", "train", "--steps", 64, *knobs)
+    assert "the policy only waited" in done.out + done.err
 
 
 @pytest.mark.parametrize(

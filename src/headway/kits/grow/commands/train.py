@@ -9,6 +9,7 @@ import click
 
 from headway.cli.verb import Session, pairs, typed, verb
 from headway.kits.practice.commands import show
+from headway.observe.runs import read_curves
 
 __all__ = ["train"]
 
@@ -37,7 +38,7 @@ def train(
     The same as `headway learn TASK --world morph --family recurrent`. A line of metrics per update goes to
     .headway/work/morph-SEED-recurrent/metrics.jsonl. The same command with --resume continues bit for bit.
     """
-    from headway.kits.practice.run import practise
+    from headway.kits.practice.run import practise, slug
 
     settings: dict[str, Any] = {"mode": mode, "source": source}
     if device != "cpu":
@@ -55,6 +56,9 @@ def train(
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
+        idle = read_curves(project.home, f"{slug('morph')}-{seed}-recurrent").series.get("idle_alarm", [])
     show(session, done, time.perf_counter() - begun)
+    if idle and idle[-1]:
+        session.out.note("In the last update the policy only waited. Practise longer, or with more --set entropy=….")
     session.next(f"headway grow evaluate {done.policy}")
     return 0
