@@ -219,3 +219,23 @@ def test_callers_without_a_key_wait_in_threads_of_their_own(tmp_path: Path) -> N
     server = Server(headway.open(tmp_path), ServerSettings(), log_requests=False)
     asyncio.run(crowd(server))
     server.close()
+
+
+def test_calls_to_other_servers_have_places_of_their_own_and_some_are_for_keys(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    async def crowd(server: Server) -> None:
+        waiting = [asyncio.ensure_future(server.in_far_thread(release.wait, keyed=False)) for _ in range(48)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()  # its client is gone, and its thread still waits
+        with pytest.raises(Busy):
+            await server.in_far_thread(release.wait, keyed=False)
+        assert await server.in_far_thread(lambda: "answered", keyed=True) == "answered"
+        assert await server.in_open_thread(lambda: "answered") == "answered"
+        release.set()
+        await asyncio.gather(*waiting[1:])
+        assert await server.in_far_thread(lambda: "answered", keyed=False) == "answered"
+
+    server = Server(headway.open(tmp_path), ServerSettings(), log_requests=False)
+    asyncio.run(crowd(server))
+    server.close()

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -50,6 +50,7 @@ Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any cal
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"
 _encoder = msgspec.json.Encoder()
+T = TypeVar("T")
 
 
 class strict(msgspec.Struct, forbid_unknown_fields=True):  # noqa: N801 — a word for bodies
@@ -110,6 +111,14 @@ class Call:
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
+
+    async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """Work that may block, in a thread; callers without a key have threads of their own."""
+        return await (self.server.in_thread if self.key else self.server.in_open_thread)(work, *values)
+
+    async def in_far_thread(self, work: Callable[..., T], *values: Any) -> T:
+        """Work that waits for another server: the threads of other work stay free, and a full house is a 429."""
+        return await self.server.in_far_thread(work, *values, keyed=bool(self.key))
 
     def answer(self, status: int, body: Any) -> None:
         """Answers now, before the handler continues: many answers in a row wake the server's thread once."""

@@ -38,6 +38,7 @@ _LOOK_S = 60.0
 _ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
 _MOST_WAITING = 512
+_MOST_FAR = 64
 
 
 class Server:
@@ -71,6 +72,8 @@ class Server:
         self._threads = ThreadPoolExecutor(4, "headway-serve")
         self._open_threads = ThreadPoolExecutor(4, "headway-open")  # of callers without a key
         self._open_waiting = 0
+        self._far_threads = ThreadPoolExecutor(_MOST_FAR, "headway-far")  # that wait for other servers
+        self._far = 0
         self._entered = 0
         self._tasks = set(project.tasks())
         self.changes = Changes(project.database)
@@ -109,6 +112,20 @@ class Server:
             return await asyncio.get_running_loop().run_in_executor(self._open_threads, work, *values)
         finally:
             self._open_waiting -= 1
+
+    async def in_far_thread(self, work: Callable[..., T], *values: Any, keyed: bool) -> T:
+        """Run work that waits for another server; a quarter of the places is for callers with a key."""
+        if self._far >= (_MOST_FAR if keyed else _MOST_FAR * 3 // 4):
+            raise Busy(f"{self._far} calls to other servers wait already.", code="queue_full", retry_after_s=1)
+        self._far += 1
+        working = asyncio.get_running_loop().run_in_executor(self._far_threads, work, *values)
+        working.add_done_callback(self._far_done)  # the thread goes on when its caller is gone
+        return await asyncio.shield(working)
+
+    def _far_done(self, working: asyncio.Future[Any]) -> None:
+        self._far -= 1
+        if not working.cancelled():
+            working.exception()  # nobody may be left to ask
 
     def admit(self, task: str) -> None:
         """Refuses a new task if clients have created too many on first use."""
@@ -211,6 +228,6 @@ class Server:
     def close(self) -> None:
         """Commits queued writes and closes the files."""
         self.log.flush()
-        for threads in (self._threads, self._open_threads):
+        for threads in (self._threads, self._open_threads, self._far_threads):
             threads.shutdown(wait=False, cancel_futures=True)
         self.project.close()

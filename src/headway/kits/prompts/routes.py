@@ -132,12 +132,12 @@ def store_experience(call: Call, body: ExperienceRequest) -> StoredAnswer:
 async def update(call: Call, body: Nothing) -> dict[str, Any]:
     """Learn from the stored steps: a worker does, and the answer waits for it. Reading goes on meanwhile."""
     server = call.server
-    if await server.in_thread(_service(call).waiting) < LEAST:
+    if await call.in_thread(_service(call).waiting) < LEAST:
         return {"message": "Not enough experiences"}
-    number = await server.in_thread(_ask_for_update, call)
+    number = await call.in_thread(_ask_for_update, call)
     until = time.monotonic() + _UPDATE_S
     while time.monotonic() < until and not server.stopping:
-        job = await server.in_thread(server.jobs.get, number)
+        job = await call.in_thread(server.jobs.get, number)
         if job.state == "done":
             return {name: value for name, value in job.result.items() if name != "policy"}
         if job.state == "failed":

@@ -92,7 +92,7 @@ class Routing:
         text = self.conversation.shortened(project.redact)
         details: Details = {"state": state, "episode": episode, "role": self.options.role, "key": self.call.key}
         if self.task in project.servings.slow:  # puts the vector into the cache before the decision
-            await asyncio.to_thread(project.servings.prepare, project.settings.task(self.task), [text])
+            await self.call.in_thread(project.servings.prepare, project.settings.task(self.task), [text])
         # After a failure, this is a second draw in the same episode, which keeps its first draw.
         ask = Ask(self.task, text, left, details)
         stored, _ = await asyncio.wrap_future(project.submit_ask(ask, opening=not failures))

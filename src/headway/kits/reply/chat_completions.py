@@ -29,7 +29,7 @@ async def completion(
     if fields.get("n") not in (None, 1) or fields.get("tools"):
         raise _bad("It asks for several choices or for tools", "A local model gives one choice and calls no tools.")
     server = call.server
-    pending = await server.in_thread(
+    pending = await call.in_thread(
         lambda: prepare(
             server.project,
             task,
@@ -44,12 +44,13 @@ async def completion(
     )
     headers = {"x-headway-decision": pending.id}
     if fields.get("stream") is True:
-        usage = (fields.get("stream_options") or {}).get("include_usage") is True
+        options = fields.get("stream_options")
+        usage = isinstance(options, dict) and options.get("include_usage") is True
         return Stream(chunks=_events(call, pending, task, usage), headers=headers)
-    async for delta in deltas(server.project, pending):
+    async for delta in deltas(call, pending):
         if delta.completion is not None:
             finished = delta.completion
-            stored = await server.in_thread(keep, server.project, pending, finished)
+            stored = await call.in_thread(keep, server.project, pending, finished)
             server.metrics.count("decisions", task)
             message = {"role": "assistant", "content": finished.text}
             choice = {"index": 0, "message": message, "finish_reason": finished.finish, "logprobs": None}
@@ -64,13 +65,13 @@ async def _events(call: Call, pending: PendingReply, task: str, usage: bool) -> 
     first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
     yield _event(head | {"choices": [first]})
     try:
-        async for delta in deltas(call.server.project, pending):
+        async for delta in deltas(call, pending):
             if delta.text:
                 piece = {"index": 0, "delta": {"content": delta.text}, "finish_reason": None}
                 yield _event(head | {"choices": [piece]})
             if delta.completion is not None:
                 finished = delta.completion
-                stored = await call.server.in_thread(keep, call.server.project, pending, finished)
+                stored = await call.in_thread(keep, call.server.project, pending, finished)
                 call.server.metrics.count("decisions", task)
                 last = {"index": 0, "delta": {}, "finish_reason": finished.finish}
                 yield _event(head | {"choices": [last], "headway": _extras(stored)})

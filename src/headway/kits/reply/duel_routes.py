@@ -89,16 +89,14 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
     project = server.project
     tried: list[str] = []
     while True:
-        asked = await server.in_thread(
-            lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried))
-        )
+        asked = await call.in_thread(lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried)))
         mine, theirs = await asyncio.gather(
             *(_written(project, asked, policy) for policy in (asked.candidate, asked.against))
         )
         tried.append(asked.question)
         if mine != theirs or len(tried) == _TRIES:
             break
-    sealed = await server.in_thread(lambda: duels.seal(project, asked, (mine, theirs), key=call.key))
+    sealed = await call.in_thread(lambda: duels.seal(project, asked, (mine, theirs), key=call.key))
     return DuelAnswer(
         id=sealed.id,
         task=task,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from headway.kits.reply.answer import AnsweredTurn, PendingReply, generator_of, 
 from headway.kits.reply.client import AsyncLanguageWorker
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
 from headway.nouns.protocols import Completion, Delta, Turn
-from headway.project import Project
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import problem
 from headway.serve.wire import Text
@@ -75,7 +73,7 @@ async def generate(call: Call, body: GenerateRequest) -> GenerateAnswer | Reply 
             code="unknown_task",
             hint=f'Declare [tasks.{body.task}] with kind = "reply" in headway.toml.',
         )
-    pending = await server.in_thread(
+    pending = await call.in_thread(
         lambda: prepare(
             server.project,
             body.task,
@@ -92,7 +90,7 @@ async def generate(call: Call, body: GenerateRequest) -> GenerateAnswer | Reply 
     )
     if body.stream:
         return Stream(chunks=_events(call, pending), headers={"x-headway-decision": pending.id})
-    async for delta in deltas(server.project, pending):
+    async for delta in deltas(call, pending):
         if delta.completion is not None:
             return await _kept(call, pending, delta.completion)
     raise AssertionError("a stream ends with its completion, or raises")
@@ -100,7 +98,7 @@ async def generate(call: Call, body: GenerateRequest) -> GenerateAnswer | Reply 
 
 async def _events(call: Call, pending: PendingReply) -> AsyncIterator[bytes]:
     try:
-        async for delta in deltas(call.server.project, pending):
+        async for delta in deltas(call, pending):
             if delta.text:
                 yield _event({"text": delta.text})
             if delta.completion is not None:
@@ -110,7 +108,7 @@ async def _events(call: Call, pending: PendingReply) -> AsyncIterator[bytes]:
 
 
 async def _kept(call: Call, pending: PendingReply, completion: Completion) -> GenerateAnswer:
-    stored: AnsweredTurn = await call.server.in_thread(keep, call.server.project, pending, completion)
+    stored: AnsweredTurn = await call.in_thread(keep, call.server.project, pending, completion)
     call.server.metrics.count("decisions", stored.decision.task)
     decision, kept = stored
     return GenerateAnswer(
@@ -132,15 +130,16 @@ def _event(body: dict[str, Any]) -> bytes:
     return b"data: " + msgspec.json.encode(body) + b"\n\n"
 
 
-async def deltas(project: Project, pending: PendingReply) -> AsyncIterator[Delta]:
+async def deltas(call: Call, pending: PendingReply) -> AsyncIterator[Delta]:
     """The reply piece by piece, from the worker; an upstream's comes in one piece."""
+    project = call.server.project
     if pending.foreign:
 
         def whole() -> Completion:
             with generator_of(project, pending) as generator:
                 return generator.generate([pending.prompt])[0]
 
-        completion = await asyncio.to_thread(whole)
+        completion = await call.in_far_thread(whole)
         yield Delta(completion.text, completion)
         return
     worker = AsyncLanguageWorker(project.folder, pending.base, adapter=pending.adapter)

@@ -43,13 +43,13 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
     """Choose one of the candidates; 201: decided and durably logged; 200: this id was decided before."""
     ask, project = _ask(call, body), call.server.project
     if body.task in project.servings.slow:  # the vectors are cached before the event loop needs them
-        await asyncio.to_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
+        await call.in_thread(project.servings.prepare, project.settings.task(body.task), [body.text])
 
     def answer(decision: Decision, new: bool) -> None:
         call.answer(201 if new else 200, _answer(decision))
 
     if project.settings.task(body.task).kind == "factored":
-        status, heads = await asyncio.to_thread(_decide_heads, project, ask)
+        status, heads = await call.in_thread(_decide_heads, project, ask)
         call.answer(status, heads)
     elif body.episode is None:
         await call.server.grouping.add(ask, answer)
@@ -77,7 +77,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     considered: list[Considered] = []
     for task in {decision.task for decision in body.decisions} & project.servings.slow:
         texts = [decision.text for decision in body.decisions if decision.task == task]
-        await asyncio.to_thread(project.servings.prepare, project.settings.task(task), texts)
+        await call.in_thread(project.servings.prepare, project.settings.task(task), texts)
     for place in range(0, len(asks), _TOGETHER):
         for result in project.consider_many(asks[place : place + _TOGETHER]):
             if isinstance(result, HeadwayError):
@@ -89,7 +89,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
         call.server.metrics.count("decisions", one.task)
     if not any(project.settings.task(one.task).kind == "factored" for one in stored):
         return DecisionsAnswer([_answer(decision) for decision in stored])
-    return DecisionsAnswer(await asyncio.to_thread(lambda: [_with_heads(project, one) for one in stored]))
+    return DecisionsAnswer(await call.in_thread(lambda: [_with_heads(project, one) for one in stored]))
 
 
 def _ask(call: Call, body: DecisionRequest) -> Ask:
