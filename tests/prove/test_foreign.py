@@ -139,6 +139,21 @@ def test_files_that_are_not_logs_are_refused(tmp_path: Path) -> None:
         from_file(tmp_path / "absent.csv")
 
 
+def test_a_log_without_exploration_is_refused_for_either_policy(tmp_path: Path) -> None:
+    """With propensity 1 nothing else was possible; a policy that would have chosen otherwise cannot be judged."""
+    rng = np.random.default_rng(5)
+    large = rng.random(600) < 0.5
+    always = large.astype(float)
+    rows = {"reward": (rng.random(600) < np.where(large, 0.5, 0.9)).astype(float), "propensity": np.ones(600)}
+    for target, baseline in ((always, np.ones(600)), (np.ones(600), always)):
+        table = {**rows, "target_probability": target, "baseline_probability": baseline}
+        evidence = from_file(write(tmp_path / "log.csv", {name: list(column) for name, column in table.items()}))
+        failed = {check.name: check.message for check in evidence.diagnostics if not check.ok}
+        assert f"in {int((~large).sum())} of 600 decisions" in failed["unlogged_actions"]
+        assert "average 0.5" in failed["mean_weight"]
+        assert verdict(evidence).state == "refused"
+
+
 def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_path: Path) -> None:
     table = columns(4_000)
     rng = np.random.default_rng(1)

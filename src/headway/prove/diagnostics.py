@@ -20,7 +20,7 @@ from headway.prove.tally import Groups, MetricTally, ScoreTally
 
 __all__ = [
     "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "missing_width",
-    "one_client_decides", "overlap",
+    "one_client_decides", "overlap", "unlogged",
 ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def diagnose(
 ) -> tuple[Diagnostic, ...]:
     """Every check of a log. `excluded`: failed and unrated rows have no reward."""
     floors = floors or Floors()
-    diagnostics = [*overlap(checks, tally, floors), _unlogged(checks, floors), *checks.origin.diagnostics(arms)]
+    diagnostics = [*overlap(checks, tally, floors), unlogged(checks, floors), *checks.origin.diagnostics(arms)]
     diagnostics += _features(checks, floors, training)
     diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:
@@ -209,7 +209,8 @@ def _speaking(tally: ScoreTally, floors: Floors) -> Diagnostic:
     )
 
 
-def _unlogged(checks: Checks, floors: Floors) -> Diagnostic:
+def unlogged(checks: Checks, floors: Floors) -> Diagnostic:
+    """Whether the policies differ only on actions that were possible."""
     return at_most(
         "unlogged_actions",
         checks.unlogged / max(checks.rows, 1),

@@ -18,13 +18,14 @@ from headway.nouns.text_files import text_form
 from headway.prove import estimators
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.betting import Bets
-from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap
+from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap, unlogged
 from headway.prove.log import Floats
 from headway.prove.log_files import ForeignChunk, LogColumns, digest_of, header, read_log
 from headway.prove.tally import MetricTally, ScoreTally
 
 __all__ = ["from_chunks", "from_file"]
 
+_CERTAIN = 1e-9
 _FIRST = 50  # rows before the variance of the scores sets the stakes
 _WEIGHTS_FROM_ROWS = (
     "the largest importance weight is taken from the rows: "
@@ -127,6 +128,8 @@ class _ForeignProof:
         self.missing.add(gone, zeros, np.zeros((gone.size, 1)), ours - theirs, every)
         self.missing.refit()
         self.checks.add_weights(ours, theirs, every)
+        certain = chunk.propensity >= 1.0 - _CERTAIN  # no other action was possible
+        self.checks.unlogged += int((certain & (np.abs(chunk.target - chunk.baseline) > 1e-6)).sum())
         self.rows += gone.size
         self.model = chunk.model is not None
         reward, ours, theirs = chunk.reward[seen], ours[seen], theirs[seen]
@@ -241,6 +244,7 @@ class _ForeignProof:
             needed=about.still_needed(tally.variance, n, tally.scores.mean, self.better.lowest),
             diagnostics=(
                 *overlap(self.checks, tally, floors),
+                unlogged(self.checks, floors),
                 self._mean_weight(),
                 missing_depends_on_action(self.missing, excluded=self.rows > n),
                 missing_width(
@@ -259,22 +263,29 @@ class _ForeignProof:
 
     def _mean_weight(self) -> Diagnostic:
         """Importance weights average 1 if the propensities are right and every action was possible."""
-        total, square, _ = self.checks.weight[0]
-        mean = total / self.rows
-        error = max(square / self.rows - mean**2, 0.0) ** 0.5 / self.rows**0.5
-        gap = abs(mean - 1.0) / error if error > 0.0 else (0.0 if abs(mean - 1.0) < 1e-6 else inf)
-        ok = bool(gap <= 6.0 or abs(mean - 1.0) < 0.01)
+        gaps = [self._weight_gap(policy) for policy in (0, 1)]
+        (mean, gap), name = max(
+            zip(gaps, (self.about.candidate, self.about.against), strict=True), key=lambda side: side[0][1]
+        )
+        ok = gap <= 6.0
         return Diagnostic(
             name="mean_weight",
-            value=float(mean),
+            value=mean,
             limit=1.0,
             ok=ok,
             blocks=True,
-            message=f"importance weights average {mean:.3f} (1 if the propensities are right)",
-            cure=""
-            if ok
-            else "The candidate takes actions that were never logged, or the logged propensities are wrong.",
+            message=f"importance weights of {name} average {mean:.3f} (1 if the propensities are right)",
+            cure="" if ok else f"{name} takes actions that were never logged, or the logged propensities are wrong.",
         )
+
+    def _weight_gap(self, policy: int) -> tuple[float, float]:
+        """The mean weight of the candidate or the current policy, and by how many standard errors it is not 1."""
+        total, square, _ = self.checks.weight[policy]
+        mean = float(total / self.rows)
+        error = max(square / self.rows - mean**2, 0.0) ** 0.5 / self.rows**0.5
+        if abs(mean - 1.0) < 0.01:
+            return mean, 0.0
+        return mean, abs(mean - 1.0) / error if error > 0.0 else inf
 
     def _shown(self) -> tuple[Estimate, dict[str, Estimate]]:
         method: estimators.Method = "dr" if self.model else "snips"

@@ -71,6 +71,24 @@ def test_a_log_without_propensities_is_told_what_is_missing_and_how_to_add_it(pr
     assert "half of the choices always" in audit.tests[-1].name
 
 
+@pytest.mark.parametrize("against", [None, "large", "small"])
+def test_a_router_that_never_explores_cannot_be_told_from_its_log(against: str | None, tmp_path: Path) -> None:
+    """It sends hard requests to large: what small would have earned on them is unknown, whatever the logged means."""
+    rng = np.random.default_rng(3)
+    hard = rng.random(1_000) < 0.5
+    solved = rng.random(1_000) < np.where(hard, 0.5, 0.9)
+    rows = [f"{'large' if h else 'small'},1,{int(won)}" for h, won in zip(hard, solved, strict=True)]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["action,propensity,reward", *rows]), "utf-8")
+    audit = audit_files([path], options=AuditOptions(against=against))
+    assert audit.state == "cannot tell"
+    page = report.text(audit_page(audit))
+    assert "differ on an impossible action" in page
+    assert "Draw the action at random" in page
+    assert "as it is logged now" not in page, "more of the same would tell nothing"
+    assert "What would tell" in page
+
+
 def test_more_exploration_needs_fewer_decisions(tmp_path: Path) -> None:
     without = audited("openai", tmp_path, rows=500, uplift=0.0, propensities=False)
     counts = [test.decisions for test in without.tests]

@@ -240,6 +240,8 @@ def _cured(diagnostic: Diagnostic) -> Diagnostic:
         "missing_width": "Add the missing outcomes. If a missing outcome has a known worth, declare it (--missing 0); "
         'if outcomes are missing by chance, declare that (--missing "at random").',
         "missing_depends_on_action": "Give choices without an outcome a worth: --missing 0.",
+        "unlogged_actions": "A choice with propensity 1 says nothing about other actions. Draw the action at random, "
+        "each with a probability above 0, and log that probability.",
         "speaking_rows": "Explore more, so that the compared actions are both taken.",
         "ess": "Explore more, so that the compared actions are both taken.",
         "calibration": "The propensities are not those that the actions were drawn with, or not every action was "

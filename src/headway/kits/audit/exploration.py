@@ -1,7 +1,8 @@
 """How many decisions would tell, and with which exploration.
 
 The variance of a decision's score is Σ_a (π−b)²/μ' · σ² under another way of logging μ'. From logged rows it is the
-mean of w² · μ(A)/μ'(A) · σ² with w = (π−b)(A)/μ(A). Without propensities the chooser is taken to be deterministic.
+mean of w² · μ(A)/μ'(A) · σ² with w = (π−b)(A)/μ(A). Without propensities, or where one is 1, the chooser is taken to be
+deterministic.
 """
 
 from __future__ import annotations
@@ -55,11 +56,17 @@ def decisions_that_tell(
         return None if decisions is None else ExploredTest(name=name, decisions=decisions, uplift=gain)
 
     ways: list[ExploredTest | None] = []
-    if log.propensity is not None and target is not None and baseline is not None:
+    if log.propensity is not None and target is not None and baseline is not None and _explores(log, target, baseline):
         ways += _logged_ways(log, target, baseline, against, needed)
     elif against is not None:
         ways += _planned_ways(log, against, needed)
     return tuple(way for way in ways if way is not None)
+
+
+def _explores(log: AuditLog, target: Floats, baseline: Floats) -> bool:
+    """Whether every row on which the policies differ had other possible actions."""
+    assert log.propensity is not None
+    return not ((log.propensity >= 1.0 - 1e-9) & (np.abs(target - baseline) > 1e-6)).any()
 
 
 Needed = Callable[[str, float, float], ExploredTest | None]
