@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from headway.kits.grow import imitation  # noqa: E402
 from headway.kits.grow.imitation import imitate  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
 from headway.kits.grow.learner import learned  # noqa: E402
-from headway.kits.grow.morph.baselines import fixed_schedule  # noqa: E402
+from headway.kits.grow.morph.baselines import dense_schedules, fixed_schedule  # noqa: E402
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES  # noqa: E402
+from headway.kits.grow.morph.space import OPS  # noqa: E402
 from headway.kits.grow.morph.world import MorphWorld  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
 from headway.nouns.errors import InvalidInput  # noqa: E402
@@ -68,6 +71,26 @@ def test_the_critic_learns_last_and_alone(monkeypatch: pytest.MonkeyPatch) -> No
     assert {name.split(".")[0] for name in now if not torch.equal(now[name], kept[name])} == {"value"}
 
 
+def test_the_teacher_plays_as_many_episodes_as_were_asked_for() -> None:
+    made: list[int] = []
+
+    def make(count: int) -> Taught:
+        made.append(count)
+        return Taught(count)
+
+    imitate(Training(make, replace(KNOBS, imitate_episodes=3, imitate_passes=1), seed=3), "shown")
+    assert made == [8, 24]
+
+
+def test_doubt_in_imitation_keeps_other_choices_likely() -> None:
+    def sure(doubt: float) -> float:
+        training = Training(Taught, replace(KNOBS, entropy=0.1, imitate_doubt=doubt), seed=3)
+        imitate(training, "shown")
+        return training.once(detailed=True).heads["op"]["entropy"]
+
+    assert sure(0.0) < sure(10.0)
+
+
 def test_a_world_without_teachers_and_an_unknown_teacher_are_refused() -> None:
     with pytest.raises(InvalidInput, match="no teachers"):
         imitate(Training(ToyWorld, KNOBS, seed=3), "shown")
@@ -83,3 +106,28 @@ def test_a_baseline_of_morph_is_a_teacher() -> None:
         assert torch.equal(teacher(), wanted(world))
         world.step(teacher())
     assert int(world.slots.seed.max()) == 1
+
+
+def _sown(seed: int) -> list[tuple[int, int, str]]:
+    """What the dense schedules germinate in two episodes of six hosts: step, host, blueprint."""
+    world = MorphWorld(6, minibatches=1, batch=4, horizon=12)
+    world.reset(1)
+    choose, sown = dense_schedules(seed), []
+    for step in range(2 * world.horizon):
+        actions = choose(world)
+        for host, row in enumerate(actions.tolist()):
+            if row[0] == OPS.index("GERMINATE"):
+                sown.append((step, host, NAMES[row[2]]))
+        world.step(actions)
+    return sown
+
+
+def test_dense_schedules_grow_one_dense_seed_per_episode_and_draw_it_anew() -> None:
+    first = _sown(1)
+    assert sorted((step // 12, host) for step, host, _ in first) == [
+        (turn, host) for turn in (0, 1) for host in range(6)
+    ]
+    assert all(step % 12 <= 6 and BLUEPRINTS[name].kernel == "dense" for step, _, name in first)
+    assert len({name for *_, name in first}) > 2
+    assert first == _sown(1)
+    assert first != _sown(2)

@@ -2,10 +2,11 @@
 
     agreement = imitate(training, "best schedule")
 
-A world may have teachers (`FactoredWorld.teacher`). The teacher plays one episode in every copy, and the network learns
-its choices. Every operation and head counts the same, however rarely it is used. The entropy bonus of the knobs counts
-here too, many times over, so that the policy doubts a little and practice can still explore. Then the network acts, and
-its critic alone learns: practice with a critic that does not know the policy would undo what was imitated.
+A world may have teachers (`FactoredWorld.teacher`). The teacher plays an episode or several in every copy, and the
+network learns its choices. Every operation and head counts the same, however rarely it is used. The entropy bonus of
+practice counts here too, `imitate_doubt` times over, so that the policy doubts a little and practice can still explore.
+Then the network acts, and its critic alone learns: practice with a critic that does not know the policy would undo what
+was imitated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["imitate"]
 
-_DOUBT = 40.0  # times the weight of entropy in practice
 _SEED = 5_003  # apart from that of practice
 _ROUNDS = 8  # rollouts from which the critic alone learns
 
@@ -36,7 +36,7 @@ _ROUNDS = 8  # rollouts from which the critic alone learns
 def imitate(training: Training, teacher: str) -> float:
     """Learn what the teacher does; how often the network's likeliest operation is then the teacher's."""
     knobs, network = training.knobs, training.network
-    world = training.make(knobs.envs)
+    world = training.make(knobs.envs * knobs.imitate_episodes)
     find, horizon = getattr(world, "teacher", None), int(getattr(world, "horizon", 0))
     if find is None or not horizon:
         raise InvalidInput(
@@ -107,7 +107,7 @@ def _loss(training: Training, sequences: Sequences, packed: Packed, returns: Ten
     parts = [ppo.masked_mean(choices.logs[first], where) * where.any() for where in taken]
     parts += [ppo.masked_mean(choices.logs[head], choices.counts[head]) for head in others]
     wrong = -torch.stack(parts).sum()
-    doubt = knobs.entropy * _DOUBT * entropy_bonus(choices, knobs.entropy_heads, by="head")
+    doubt = knobs.entropy * knobs.imitate_doubt * entropy_bonus(choices, knobs.entropy_heads, by="head")
     return wrong - doubt + knobs.value * (value - returns).square().mean()
 
 

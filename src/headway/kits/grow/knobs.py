@@ -27,6 +27,10 @@ class RecurrentKnobs:
     critic: str = knob("", '"marginal", "state" or "sampled_op".')
     feedback: bool | None = knob(None, "Whether the policy sees what became of its last action.")
     imitate: str = knob("", "A teacher of the world that it imitates before it practises.")
+    imitate_episodes: int = knob(1, "How many episodes the teacher plays in every copy.", low=1, high=10**6)
+    imitate_doubt: float = knob(
+        40.0, "How many times as much entropy weighs in imitation as in practice.", low=0.0, high=1e6
+    )
     imitate_passes: int = knob(40, "How often imitation passes over the teacher's episodes.", low=1, high=10**6)
     imitate_rate: float = knob(1e-3, "The learning rate of imitation.", low=0.0, high=1e6)
     steps: int = knob(1_000_000, "How many steps to practise at most.", low=1, high=10**9)

@@ -169,7 +169,7 @@ class MorphWorld:
         """What the baseline of this name does now, to be imitated."""
         from headway.kits.grow.morph.baselines import baseline
 
-        return partial(baseline(name), self)
+        return partial(baseline(name, self._streams["seeds"].initial_seed()), self)
 
     def close(self) -> None:
         """Nothing is open."""
