@@ -6,9 +6,12 @@ python scripts/screenshots.py [folder]        # needs chromium on PATH and the p
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -19,15 +22,22 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
+from headway.kits.reply.wire import socket_of  # noqa: E402
 from headway.observe.runs import RunLog  # noqa: E402
 from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
 from tests.page.growing import TASK as GROW  # noqa: E402
 from tests.page.growing import write_growth  # noqa: E402
 from tests.page.history import write_history  # noqa: E402
 from tests.page.ranking import ACTIONS, TASK, write_ranking  # noqa: E402
+from tests.page.replying import write_replies  # noqa: E402
 
 SIZE = {"width": 1240, "height": 760}
 PHONE = {"width": 390, "height": 844}
+ASKED = [
+    ("What is the capital of France?", "5"),
+    ("Name three rivers there.", "2"),
+    ("Write a haiku about one of them.", "+"),
+]
 
 
 def main(target: Path) -> None:
@@ -56,6 +66,7 @@ def main(target: Path) -> None:
             browser.close()
     ranking(target / "page-ranking-light.png", program)
     growing(target / "page-growing-light.png", program)
+    chatting(target / "page-chat-light.png", program)
     for path in sorted(target.glob("page-*.png")):
         print(f"{path.name}  {path.stat().st_size / 1000:.0f} kB")
 
@@ -135,6 +146,41 @@ def growing(path: Path, program: str) -> None:
             page.goto(f"{served.url}/#/tasks/{GROW}")
             page.get_by_role("heading", name="An episode, slot by slot").wait_for()
             page.get_by_role("img", name="explained_variance of").wait_for()
+            settle(page)
+            save(page.screenshot(full_page=True), path)
+            browser.close()
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[None]:
+    """The language worker of a project."""
+    process = subprocess.Popen([sys.executable, "-m", "headway", "-C", str(folder), "worker"])
+    try:
+        while not socket_of(folder).exists():
+            assert process.poll() is None, "the worker has ended"
+            time.sleep(0.1)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def chatting(path: Path, program: str) -> None:
+    """A conversation with SmolLM2 (`headway models add smollm2`), rated with single keys."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "home"
+        write_replies(folder, now=time.time())
+        with worker(folder), serving(folder) as served, sync_playwright() as playwright:
+            browser = launch(playwright, program)
+            page = browser.new_page(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+            page.set_default_timeout(120_000)
+            page.goto(f"{served.url}/#/chat")
+            for count, (asked, key) in enumerate(ASKED, start=1):
+                page.get_by_label("Message").fill(asked)
+                page.get_by_label("Message").press("Enter")
+                page.get_by_role("article").nth(count - 1).get_by_role("group", name="Rate this reply").wait_for()
+                page.wait_for_function("() => document.activeElement.matches('article')")
+                page.keyboard.press(key)
             settle(page)
             save(page.screenshot(full_page=True), path)
             browser.close()

@@ -7,6 +7,15 @@ type Panel = Component<{ task: Task }>;
 const PANELS: Record<string, () => Promise<{ default: Panel }>> = {
   factored: () => import("./grow/Panel.svelte"),
   ranking: () => import("./next_action/Panel.svelte"),
+  reply: () => import("./reply/Panel.svelte"),
+};
+
+type Page = Component<{ roles: Task[]; name: string }>;
+
+/** Pages of the kit that answers, loaded when they are opened. */
+export const REPLY_PAGES: Record<string, () => Promise<{ default: Page }>> = {
+  chat: () => import("./reply/ChatPage.svelte"),
+  compare: () => import("./reply/ComparePage.svelte"),
 };
 
 const SIM = ["verify", "retry", "decompose", "stop"]; // of the actions "sim"

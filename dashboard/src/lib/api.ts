@@ -39,6 +39,15 @@ export type Rounds = Schemas["RoundsAnswer"];
 export type Round = Schemas["RoundAnswer"];
 export type SimOverview = Schemas["SimOverviewAnswer"];
 export type SimEpisode = Schemas["SimEpisodeAnswer"];
+export type Reply = Schemas["ReplyRow"];
+export type ReplyRating = Schemas["ReplyRating"];
+export type GeneratedReply = Schemas["GenerateAnswer"];
+export type Duel = Schemas["DuelAnswer"];
+export type VotedDuel = Schemas["VotedAnswer"];
+export type Votes = Schemas["VotesAnswer"];
+export type Role = Schemas["RoleAnswer"];
+export type RolePoint = Schemas["RolePoint"];
+export type Raters = Schemas["RatersAnswer"];
 export type Grown = Schemas["GrowAnswer"];
 export type GrowWay = Schemas["GrowWay"];
 export type GrowEpisode = Schemas["GrowEpisode"];
@@ -104,24 +113,38 @@ export class Problem extends Error {
   }
 }
 
-async function call<T>(path: string, options: RequestInit): Promise<T> {
-  let answer: Response;
-  try {
-    answer = await fetch(path, { credentials: "same-origin", ...options });
-  } catch {
-    throw new Problem(0, "offline", "The server does not answer.", "Start it again in the project's folder: headway up");
-  }
-  if (answer.status === 204) return undefined as T;
-  const body: unknown = await answer.json().catch(() => null);
-  if (answer.ok) return body as T;
-  const error = (body as { error?: { code: string; message: string; hint: string } } | null)?.error;
-  throw new Problem(
-    answer.status,
+interface Failed {
+  error?: { code: string; message: string; hint: string };
+}
+
+function problemOf(status: number, body: unknown): Problem {
+  const error = (body as Failed | null)?.error;
+  return new Problem(
+    status,
     error?.code ?? "unreadable",
-    error?.message ?? `The server answered with status ${answer.status}.`,
+    error?.message ?? `The server answered with status ${status}.`,
     error?.hint ?? "",
   );
 }
+
+async function fetched(path: string, options: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new Problem(0, "offline", "The server does not answer.", "Start it again in the project's folder: headway up");
+  }
+}
+
+async function call<T>(path: string, options: RequestInit): Promise<T> {
+  const answer = await fetched(path, options);
+  if (answer.status === 204) return undefined as T;
+  const body: unknown = await answer.json().catch(() => null);
+  if (answer.ok) return body as T;
+  throw problemOf(answer.status, body);
+}
+
+const JSON_BODY = { "content-type": "application/json" };
 
 export const get = <T>(path: string): Promise<T> => call<T>(path, {});
 
@@ -129,7 +152,32 @@ export const post = <T>(path: string, body: unknown, token?: string): Promise<T>
   call<T>(path, {
     method: "POST",
     body: JSON.stringify(body),
-    headers: { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) },
+    headers: { ...JSON_BODY, ...(token ? { authorization: `Bearer ${token}` } : {}) },
   });
+
+export const put = <T>(path: string, body: unknown): Promise<T> =>
+  call<T>(path, { method: "PUT", body: JSON.stringify(body), headers: JSON_BODY });
+
+export const remove = <T>(path: string): Promise<T> => call<T>(path, { method: "DELETE" });
+
+/** Calls `each` with every event of an answer that comes in pieces, until it ends or `signal` aborts it. */
+export async function stream<T>(path: string, body: unknown, signal: AbortSignal, each: (event: T) => void): Promise<void> {
+  const answer = await fetched(path, { method: "POST", body: JSON.stringify(body), headers: JSON_BODY, signal });
+  if (!answer.ok || !answer.body) throw problemOf(answer.status, await answer.json().catch(() => null));
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop() ?? "";
+    for (const event of events) {
+      if (!event.startsWith("data: ")) continue;
+      const data = JSON.parse(event.slice(6)) as T & Failed;
+      if (data.error) throw problemOf(503, data);
+      each(data);
+    }
+  }
+}
 
 export const segment = encodeURIComponent;
