@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from headway.cli.format import NONE
 from headway.cli.in_use import known
 from headway.cli.output import Output
@@ -44,14 +46,15 @@ _CURE = "Repair or uninstall the kit, or take it out of [kits] use."
 SQLITE = (3, 35, 0)  # RETURNING
 
 
-@verb("doctor", "headway doctor", "headway doctor --json")
-def doctor(session: Session) -> int:
+@verb("doctor", "headway doctor", "headway doctor --quick --json")
+@click.option("--quick", is_flag=True, help="Do not read the decisions: no search for damage and leaks in a long log.")
+def doctor(session: Session, quick: bool) -> int:
     """Check the installation, the settings and the project.
 
     Exit status 1 if a check fails. Nothing is changed, and no reward function is run.
     """
     with not_executed():
-        report = Checkup(checks=tuple(_checks(session.folder)))
+        report = Checkup(checks=tuple(_checks(session.folder, quick=quick)))
     session.show(report)
     if report.failed:
         return 1
@@ -94,7 +97,7 @@ def _checkup(out: Output, report: Checkup) -> None:
     out.line(f"{failed} of {len(report.checks)} checks failed.", style="bold red")
 
 
-def _checks(folder: Path) -> Iterator[Finding]:
+def _checks(folder: Path, *, quick: bool = False) -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
         name="python", ok=sys.version_info >= (3, 11), found=version, cure="Headway needs Python 3.11 or newer."
@@ -115,7 +118,7 @@ def _checks(folder: Path) -> Iterator[Finding]:
     else:
         yield _permissions(home)
         if settings is not None:
-            yield from _project(folder)
+            yield from _project(folder, quick=quick)
     if settings is not None:
         yield from _encoders(settings, kits)
         yield from _kit_checks(settings, kits)
@@ -173,7 +176,7 @@ def _permissions(home: Path) -> Finding:
     return Finding(name="permissions", ok=True, found=f".headway is {mode:04o}")
 
 
-def _project(folder: Path) -> Iterator[Finding]:
+def _project(folder: Path, *, quick: bool) -> Iterator[Finding]:
     from headway.project import Project
 
     try:
@@ -183,13 +186,13 @@ def _project(folder: Path) -> Iterator[Finding]:
         return
     with project:
         try:
-            problems = project.database.check()
+            problems = [] if quick else project.database.check()
         except HeadwayError as error:
             problems = [error.message]
         yield Finding(
             name="store",
             ok=not problems,
-            found="; ".join(problems)[:300] or f"sound, {_store(project.database)}",
+            found="; ".join(problems)[:300] or f"{'opens' if quick else 'sound'}, {_store(project.database)}",
             cure="Restore .headway/headway.db from a backup."
             if project.settings.store.embedded
             else "Restore the database from a backup (pg_restore), or move its sequences past the rows.",
@@ -198,7 +201,8 @@ def _project(folder: Path) -> Iterator[Finding]:
             return
         yield _bundles(project)
         yield from _current(project)
-        yield from _leaks(project)
+        if not quick:
+            yield from _leaks(project)
         yield from _unread(project)
 
 

@@ -118,10 +118,16 @@ class CheckupAnswer(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[FindingAnswer]
 
 
-@endpoint("GET", "/v1/doctor", gives=CheckupAnswer, scope="admin")
+class CheckupQuery(strict):
+    thorough: Annotated[bool, Meta(description="Read all decisions, too.")] = False
+
+
+@endpoint("GET", "/v1/doctor", query=CheckupQuery, gives=CheckupAnswer, scope="admin")
 def checkup(call: Call) -> CheckupAnswer:
-    """What `headway doctor` finds: it runs in a process of its own."""
+    """What `headway doctor --quick` finds, or `headway doctor` if it is to be thorough: in a process of its own."""
+    query: CheckupQuery = call.query
     command = [sys.executable, "-m", "headway", "--project", str(call.server.project.folder), "doctor", "--json"]
+    command += [] if query.thorough else ["--quick"]
     with _checking:
         try:
             done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
