@@ -89,6 +89,17 @@ def test_a_router_that_never_explores_cannot_be_told_from_its_log(against: str |
     assert "What would tell" in page
 
 
+def test_rows_that_were_written_several_times_block_the_answer(tmp_path: Path) -> None:
+    """Without an id nothing tells copies from decisions, but that the draws repeat one another."""
+    (path,), _ = write_log("columns", tmp_path, uplift=0.0, rows=300, seed=5)
+    head, *rows = path.read_text("utf-8-sig").splitlines()
+    table = [";".join(row.split(";")[1:]) for row in [head, *(row for row in rows for _ in range(5))]]
+    path.write_text("\n".join(table), "utf-8")
+    audit = audit_files([path])
+    assert audit.state == "cannot tell"
+    assert "depend on one another more than" in report.text(audit_page(audit))
+
+
 def test_more_exploration_needs_fewer_decisions(tmp_path: Path) -> None:
     without = audited("openai", tmp_path, rows=500, uplift=0.0, propensities=False)
     counts = [test.decisions for test in without.tests]

@@ -205,7 +205,7 @@ def _origin(log: AuditLog) -> tuple[Diagnostic, ...]:
     assert log.propensity is not None
     n, k = len(log), len(log.arms)
     logged = log.probabilities
-    alone = logged is None
+    alone = logged is None and k > 2  # of two actions, the other one has the rest
     if logged is None:
         logged = np.repeat(((1.0 - log.propensity) / (k - 1))[:, None], k, axis=1)
         logged[np.arange(n), log.action] = log.propensity
