@@ -8,7 +8,6 @@ perplexity on transformers' replies, and the share of equal greedy tokens.
 
 from __future__ import annotations
 
-import math
 import statistics
 import tempfile
 import time
@@ -149,35 +148,19 @@ def _texts(model: Any, peer: Any, figures: dict[str, float], *, count: int) -> l
 
 def _formats(folder: Path, adapter: Path, replies: list[tuple[Any, list[int]]], figures: dict[str, float]) -> None:
     """What float16 and int8 change: perplexity on the peer's replies, and the share of equal greedy tokens."""
+    from headway.kits.reply.formats import change_of
+
+    exact = _with_adapter(folder, "float32", adapter)
+    for name in ("float16", "int8"):
+        change = change_of(_with_adapter(folder, name, adapter), exact, replies, "bench")
+        figures[f"{name}_perplexity_ratio"] = round(change.perplexity_ratio, 4)
+        figures[f"{name}_equal_tokens"] = round(change.equal_tokens, 3)
+        say(f"{name}: {change}")
+
+
+def _with_adapter(folder: Path, dtype: str, adapter: Path) -> Any:
     from headway.kits.reply.language import LanguageModel
 
-    losses: dict[str, float] = {}
-    for name in ("float32", "float16", "int8"):
-        model = LanguageModel.load(folder, device="cpu", dtype=name, rank=RANK, threads=1)
-        model.add_adapter("bench", adapter)
-        logprobs, same, total = [], 0, 0
-        for prompt, reply in replies:
-            (mine,) = model.generate([prompt], adapter="bench")
-            same += sum(a == b for a, b in zip(mine.tokens, reply, strict=False))
-            total += max(len(reply), len(mine.tokens))
-            logprobs += _forced(model, mine.prompt_tokens, reply)
-        losses[name] = -sum(logprobs) / len(logprobs)
-        if name != "float32":
-            figures[f"{name}_perplexity_ratio"] = round(math.exp(losses[name] - losses["float32"]), 4)
-            figures[f"{name}_equal_tokens"] = round(same / total, 3)
-            say(f"{name}: perplexity ratio {figures[f'{name}_perplexity_ratio']}, equal tokens {same / total:.3f}")
-        del model
-
-
-@torch.inference_mode()
-def _forced(model: Any, prompt: tuple[int, ...], reply: list[int]) -> list[float]:
-    """Log-probabilities of a given reply, token by token, by the engine itself."""
-    cache, logprobs = model.new_cache("bench"), []
-    ids, place = torch.tensor([prompt]), 0
-    for token in reply:
-        places = torch.arange(place, place + ids.shape[1])[None]
-        logits = model.forward(ids, places, None, cache)
-        logprobs.append(float(torch.log_softmax(logits[0].float(), -1)[token]))
-        place += ids.shape[1]
-        ids = torch.tensor([[token]])
-    return logprobs
+    model = LanguageModel.load(folder, device="cpu", dtype=dtype, rank=RANK, threads=1)
+    model.add_adapter("bench", adapter)
+    return model

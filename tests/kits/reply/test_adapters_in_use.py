@@ -134,3 +134,30 @@ def test_openvino_is_imported_without_its_telemetry() -> None:
     program = "import sys, headway.kits.reply.engines.runtime; print(sys.modules['openvino_telemetry'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
+
+
+@pytest.mark.slow
+def test_a_worker_with_a_smaller_format_says_what_it_changes(tiny: Path, tmp_path: Path) -> None:
+    from headway.kits.reply.client import LanguageWorker
+    from tests.kits.reply.test_worker import working
+
+    said: list[str] = []
+    with working(tmp_path / "project", dtype="int8", say=said.append):
+        LanguageWorker(tmp_path / "project", tiny).generate([Prompt(text="a", max_tokens=2, temperature=0)])
+    (told,) = [line for line in said if line.startswith("int8: ")]
+    assert "perplexity × " in told
+    assert "of greedy tokens equal to float32, on 6 questions" in told
+
+
+@pytest.mark.slow
+def test_a_format_is_compared_by_perplexity_and_equal_tokens(tiny: Path) -> None:
+    from headway.kits.reply.formats import forced, measured
+
+    exact, same, small = (LanguageModel.load(tiny, device="cpu", dtype=name) for name in ("auto", "auto", "int8"))
+    equal = measured(same, exact)
+    assert (equal.perplexity_ratio, equal.equal_tokens) == (pytest.approx(1.0, abs=1e-5), 1.0)
+    changed = measured(small, exact)
+    assert changed.perplexity_ratio != pytest.approx(1.0, abs=1e-5)
+    assert 0.0 <= changed.equal_tokens <= 1.0
+    (reply,) = exact.generate([Prompt(text="a", max_tokens=5, temperature=0)])
+    assert forced(exact, reply.prompt_tokens, reply.tokens) == pytest.approx(reply.logprob_model, abs=1e-4)

@@ -20,7 +20,7 @@ from tests.kits.reply.rated import tuned_model
 
 torch = pytest.importorskip("torch")
 
-KNOBS = {"device": "cpu", "rank": 4, "alpha": 8.0, "epochs": 1, "anchors": 1}
+KNOBS: dict[str, Any] = {"device": "cpu", "rank": 4, "alpha": 8.0, "epochs": 1, "anchors": 1, "baseline": False}
 
 
 @pytest.fixture(scope="module")
@@ -263,3 +263,67 @@ def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) 
     exported = typed("-C", project.folder, "models", "export", ref, project.folder / "peft")
     assert exported.code == 0, exported.err
     assert read_peft(project.folder / "peft")[1]["base"] == base.base_hash
+
+
+@pytest.mark.slow
+def test_sft_is_learned_beside_kto_and_can_be_voted_against(project: Project, base: Any) -> None:
+    rate(project, base)
+    ref = project.learn("reply", **{**KNOBS, "baseline": True})
+    header = project.registry.header(project.registry.find(ref))
+    plain = header.extra["beside"]["sft"]
+    other = project.registry.header(project.registry.find(plain))
+    assert (header.extra["learner"], other.extra["learner"]) == ("kto", "sft")
+    assert other.extra["measured"]["kl"] != header.extra["measured"]["kl"]
+    assert [entry.policy for entry in project.ledger.entries("reply", "candidate", "shadow")] == [ref]
+    alone = project.learn("reply", **{**KNOBS, "learner": "sft"})
+    mine = project.registry.load(project.registry.find(plain), task="reply")[1]
+    theirs = project.registry.load(project.registry.find(alone), task="reply")[1]
+    assert all(np.array_equal(mine[name], theirs[name]) for name in mine), "as if it had been learned alone"
+    for place in range(4):
+        pair = project.decide("reply", f"question {place}", [ref, plain])
+        project.signal(pair.id, preferred=float(pair.action == ref), rater="owner")
+    verdict = project.prove(ref, against=plain, task="reply")
+    assert verdict.evidence is not None
+    assert verdict.evidence.counts["wins"] == 4
+
+
+@pytest.mark.slow
+def test_a_run_of_the_language_learner_is_listed_with_its_losses(project: Project, base: Any) -> None:
+    from headway.observe.runs import list_runs, read_curves
+
+    rate(project, base)
+    ref = project.learn("reply", **{**KNOBS, "learner": "ppo", "checkpoint": 1})
+    (run,) = list_runs(project.home)
+    assert (run.task, run.family, run.policy, run.state) == ("reply", "language", ref, "done")
+    curves = read_curves(project.home, run.run)
+    assert {"policy_loss", "value_loss", "kl", "reward", "rate"} <= set(curves.series)
+    assert typed("-C", project.folder, "runs", run.run).code == 0
+    assert sorted(path.name for path in (project.home / "work").iterdir()) == [run.run]
+
+
+@pytest.mark.slow
+def test_what_other_roles_liked_is_measured_beside_the_own_role(tmp_path: Path, tiny: Path, base: Any) -> None:
+    from headway.kits.reply.learn.data import cluster_of, is_held_out
+    from headway.kits.reply.learn.material import material
+    from headway.kits.reply.learn.measure import other_roles
+
+    toml = "".join(f'[tasks.{name}]\nkind = "reply"\nbase = "{tiny}"\n' for name in ("reply", "code"))
+    (tmp_path / "headway.toml").write_text(toml)
+    held = [text for text in (f"about {place}?" for place in range(40)) if is_held_out(cluster_of(text))]
+    with headway.open(tmp_path) as project:
+        for text in held:
+            kept = KeptReply(text="def answer", turns=(Turn("user", text),), tokens=(1, 2), logprob_model=(-1.0, -1.0))
+            considered = project.consider("code", text)
+            decision = project.submit([considered._replace(details=to_details(kept))]).result()[0]
+            project.signal(decision.id, stars=5)
+        project.settle("code")
+        others = material(project, project.settings.task("reply")).others
+    assert [question for question, _ in others] == held
+    base.adapter.reset(0)
+    assert other_roles(base, others)["perplexity_other_roles"] == pytest.approx(1.0), "the base is its own measure"
+    with torch.no_grad():
+        for layer in base.adapter.layers.values():
+            layer.lora_B.normal_(std=0.5, generator=torch.Generator().manual_seed(0))
+    assert other_roles(base, others)["perplexity_other_roles"] != pytest.approx(1.0, abs=1e-3)
+    assert other_roles(base, ()) == {}
+    base.adapter.reset(0)

@@ -194,3 +194,19 @@ def test_merged_weights_answer_as_the_adapter_does(base: Any, samples: list[Samp
         inside = trainer.scores(trainer.rows)
     assert torch.cat(inside).tolist() == pytest.approx(torch.cat(beside).tolist(), abs=1e-4)
     assert torch.cat(beside).tolist() != pytest.approx(torch.cat(trainer.base).tolist(), abs=1e-2)
+
+
+@pytest.mark.slow
+def test_a_device_map_trains_the_same_adapter(tiny: Path, base: Any, samples: list[Sample]) -> None:
+    from headway.kits.reply.learn.sft import Sft
+    from headway.kits.reply.learn.tuned import TunedModel
+
+    pytest.importorskip("accelerate")
+    trained = []
+    for device_map in ("", "auto"):
+        tuned = TunedModel.load(tiny, rank=4, alpha=8.0, seed=0, device="cpu", device_map=device_map)
+        trainer = Trainer(tuned, samples, Sft(), quick(learner="sft", epochs=1), seed=0)
+        trainer.run()
+        trained.append(trainer.tensors())
+    one, other = trained
+    assert all(np.array_equal(one[name], other[name]) for name in one)

@@ -83,6 +83,7 @@ def comparison(
     rows |= {name: (flags[0][name], flags[1][name]) for name in flags[0]}
     rewards = _mean_rewards(project, task)
     rows["mean reward"] = (rewards.get(mine), rewards.get(theirs))
+    notes += [f"{ref} ({name}) was trained beside it: --against {ref}." for name, ref in _beside(project, mine)]
     votes = _votes(project, task, mine, theirs)
     return ReplyComparison(
         task=task,
@@ -106,6 +107,13 @@ def two_policies(project: Project, task: str, policy: str | None, against: str |
     if not PolicyRef.parse(policy).built_in:
         policy = str(project.registry.ref(project.registry.find(policy)))
     return policy, against
+
+
+def _beside(project: Project, ref: str) -> list[tuple[str, str]]:
+    """Baselines that were trained with a policy, by name."""
+    if PolicyRef.parse(ref).built_in:
+        return []
+    return list(project.registry.header(project.registry.find(ref)).extra.get("beside", {}).items())
 
 
 def questions_of(project: Project, task: str) -> list[tuple[str, str]]:

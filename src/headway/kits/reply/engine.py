@@ -23,6 +23,7 @@ from headway.nouns.errors import Busy, HeadwayError, Unavailable, UnknownName
 from headway.nouns.protocols import Completion
 
 if TYPE_CHECKING:
+    from headway.kits.reply.formats import FormatChange
     from headway.kits.reply.language import LanguageModel, Request, RunningBatch
 
 __all__ = ["LanguageEngine", "ModelJob"]
@@ -259,7 +260,7 @@ class LanguageEngine:
     def _load(self, name: str) -> _Loaded:
         started = self.clock()
         folder = self._find(name)
-        from headway.kits.reply.language import LanguageModel, use_threads
+        from headway.kits.reply.language import COMPRESSED, LanguageModel, use_threads
 
         use_threads(self._threads)
         idle = sorted((name for name, one in self._loaded.items() if not one.busy), key=lambda n: self._loaded[n].used)
@@ -276,7 +277,17 @@ class LanguageEngine:
         about = LoadedModel(name, str(folder), model.where.name, model.window, load_s)
         self._loaded[name] = _Loaded(model, about, self.clock())
         self._say(f"{model.name} is loaded ({model.where.name}, {load_s:.1f} s).")
+        if self._dtype in COMPRESSED and model.where.device.type == "cpu":
+            self._say(f"{self._dtype}: {self._change(model, folder)}.")
         return self._loaded[name]
+
+    def _change(self, model: LanguageModel, folder: Path) -> FormatChange:
+        """What the smaller format changes, measured against float32, which is loaded for this time only."""
+        from headway.kits.reply.formats import measured
+        from headway.kits.reply.language import LanguageModel
+
+        exact = LanguageModel.load(folder, device=self._device, rank=_RANK, threads=self._threads)
+        return measured(model, exact)
 
     def _batch(self, loaded: _Loaded, adapter: str) -> RunningBatch:
         """The batch of an adapter, which is loaded beside the others if it is new; those that idle longest go."""

@@ -18,6 +18,7 @@ _CHOICES = {
     "unrated": ("skip", "zero", "decay"),
     "start": ("base", "current"),
     "dtype": ("auto", "float32", "bfloat16", "float16"),
+    "device_map": ("", "auto", "balanced", "sequential"),
 }
 
 
@@ -62,6 +63,7 @@ class LanguageKnobs:
     baseline: bool = knob(True, "Whether sft is trained beside the learner, to compare with.")
     device: str = knob("auto", '"cpu", "cuda", "mps", or "auto".')
     dtype: str = knob("auto", "The number format of the base.")
+    device_map: str = knob("", '"auto", "balanced" or "sequential" spreads the base over several GPUs; "": one device.')
     cost_weight: float = knob(0.0, "Not used: a reply has no price.")
     costs: Mapping[str, float] = knob({}, "Not used: a reply has no price.")
     explore: str = knob("greedy", "Not used: replies are sampled.")

@@ -12,6 +12,7 @@ batch      many requests at once: they join and leave a running batch between tw
 engines    openvino and transformers: the next token of every row, with an adapter
 sampling   temperature, top-p, the draw, both log-probabilities
 tokens     prompts into tokens, tokens into text
+formats    what a smaller number format changes
 device     device and number format
 
 Importing this module imports torch and transformers.
@@ -27,7 +28,7 @@ except ImportError as error:
 
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, give_back, use_threads, where
-from headway.kits.reply.model import LanguageModel
+from headway.kits.reply.model import COMPRESSED, LanguageModel
 
-__all__ = ["LanguageModel", "Request", "RunningBatch", "Where", "give_back", "use_threads", "where"]
+__all__ = ["COMPRESSED", "LanguageModel", "Request", "RunningBatch", "Where", "give_back", "use_threads", "where"]
 del _torch, _transformers

@@ -148,6 +148,7 @@ class _LanguageRun:
             seed=self.seed,
             device=knobs.device,
             dtype=knobs.dtype,
+            device_map=knobs.device_map,
         )
         champions = self.material.champions
         if knobs.start == "current" and champions:

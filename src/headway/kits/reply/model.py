@@ -23,11 +23,11 @@ from headway.kits.reply.tokens import checked, fitted
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
-__all__ = ["LanguageModel"]
+__all__ = ["COMPRESSED", "LanguageModel"]
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 _SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-_COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
+COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _SCORED_BYTES = 256 << 20  # logits that `score` holds at once
 
 
@@ -80,14 +80,16 @@ class LanguageModel:
         engine: str = "auto",
         rank: int = 0,
         threads: int = 0,
+        device_map: str = "",
     ) -> LanguageModel:
         """Load a folder with config.json, tokenizer.json and *.safetensors. Runs no code from it.
 
         `engine`: "openvino", "transformers", or "auto": the first where it covers the model, else the second. `rank`:
-        of adapters to come, so that the first one is taken without delay.
+        of adapters to come, so that the first one is taken without delay. `device_map`: spreads the weights over many
+        GPUs ("auto", "balanced", "sequential").
         """
-        weights = dtype if dtype in _COMPRESSED else "float32"
-        at = where(device, "auto" if dtype in _COMPRESSED else dtype)
+        compressed = dtype in COMPRESSED and where(device).device.type == "cpu"
+        weights, at = dtype if compressed else "float32", where(device, "auto" if compressed else dtype)
         _check_files(folder)
         with _quiet(folder):
             config = AutoConfig.from_pretrained(folder, **_SAFELY)
@@ -96,7 +98,7 @@ class LanguageModel:
             shape = _shape(folder, engine) if at.device.type == "cpu" else None
             if shape is None:
                 _check_engine(folder, engine, weights)
-                network = _network(folder, at)
+                network = _network(folder, at, device_map)
                 return cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, network=network)
             from headway.kits.reply.engines.openvino import OpenVinoEngine
 
@@ -299,9 +301,16 @@ def _quiet(folder: Path) -> Iterator[None]:
             log_settings.enable_progress_bar()
 
 
-def _network(folder: Path, at: Where) -> Any:
-    network: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=at.dtype, use_safetensors=True, **_SAFELY)
-    return network.to(at.device)
+def _network(folder: Path, at: Where, device_map: str = "") -> Any:
+    spread: dict[str, Any] = {"device_map": device_map} if device_map else {}
+    if spread and find_spec("accelerate") is None:
+        raise Unavailable(
+            "A device map needs the package 'accelerate'.", code="no_accelerate", hint="pip install accelerate"
+        )
+    network: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=at.dtype, use_safetensors=True, **spread, **_SAFELY
+    )
+    return network if spread else network.to(at.device)
 
 
 def _shape(folder: Path, engine: str) -> Any:

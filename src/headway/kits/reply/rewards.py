@@ -13,6 +13,7 @@ A length reward alone is answered with nothing at all: the gate refuses what com
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.reply.kept import KeptReply, kept
+from headway.kits.reply.learn.data import cluster_of
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder
 from headway.nouns.records import Settled
@@ -86,13 +88,14 @@ class Style:
 def shape(project: Project, task: str) -> int:
     """Store relevance, style and length of the rated replies of a task, where its reward has them; how many changed.
 
-    The encoder is the task's. A style is learned from the ratings of other replies only: each half of them is scored by
-    what the other half taught.
+    The encoder is the task's. A style is learned from the ratings of other questions only: each half of them is scored
+    by what the other half taught.
     """
     settings = project.settings.task(task)
     wanted = [name for name in SHAPING if not isinstance(settings.reward, str) and name in settings.reward]
     if not wanted:
         return 0
+    project.settle(task)
     rows = [(row, reply) for row, reply in kept(project, task) if row.reward is not None and row.raters]
     encoder = project.servings.encoder(settings.encoder) if {"relevance", "style"} & set(wanted) else None
     values: dict[str, list[float]] = {}
@@ -117,6 +120,7 @@ def shape(project: Project, task: str) -> int:
 def styles(encoder: Encoder, rows: Sequence[tuple[Settled, KeptReply]]) -> list[float]:
     """The mean over raters with a style of how much each would like a reply; 0 without one."""
     texts = [reply.text for _, reply in rows]
+    halves = [_half(row.decision.situation.text) for row, _ in rows]
     given: dict[str, list[tuple[int, float]]] = {}
     for place, (row, _) in enumerate(rows):
         for rater in row.raters:
@@ -128,11 +132,16 @@ def styles(encoder: Encoder, rows: Sequence[tuple[Settled, KeptReply]]) -> list[
             continue
         raters += 1
         for half in (0, 1):
-            other = [(place, value) for place, value in ratings if place % 2 != half]
+            other = [(place, value) for place, value in ratings if halves[place] != half]
             style = Style.learn(encoder, [texts[place] for place, _ in other], [value for _, value in other])
-            mine = list(range(half, len(rows), 2))
+            mine = [place for place in range(len(rows)) if halves[place] == half]
             totals[mine] += style.score([texts[place] for place in mine])
     return [float(value) for value in totals / max(1, raters)]
+
+
+def _half(question: str) -> int:
+    """0 or 1, the same for all replies to a question."""
+    return zlib.crc32(cluster_of(question).encode()) & 1
 
 
 def _rating(signals: Mapping[str, float]) -> float:

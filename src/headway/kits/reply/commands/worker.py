@@ -18,7 +18,7 @@ __all__ = ["worker"]
 
 @verb("worker", "headway worker", "headway worker --device cuda --idle 60")
 @click.option("--device", default="auto", metavar="NAME", help="auto (the best available), cpu, cuda or mps.")
-@click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16.")
+@click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16, float16 or int8.")
 @click.option(
     "--threads", type=click.IntRange(0), default=0, help="Cores per matrix product; 0: all, or OMP_NUM_THREADS."
 )
@@ -29,7 +29,8 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
     """Hold local language models for a project, for its server and other clients.
 
     One worker per project; models are loaded on the first question. Concurrent questions share one batch. Press Ctrl-C
-    to stop it. `headway up` starts a worker if a task uses a local model.
+    to stop it. `headway up` starts a worker if a task uses a local model. On a CPU, --dtype float16 and int8 are faster
+    and change the text; the worker says how much: the ratio of perplexities, and the share of equal tokens.
     """
     from headway.kits.reply.worker import WorkerServer
 

@@ -71,9 +71,10 @@ class ReplyScorer:
 
     def __init__(self, network: Any, *, pad: int) -> None:
         self.network, self.pad = network, pad
-        self.device = network.get_input_embeddings().weight.device
+        self._into = network.get_input_embeddings().weight.device
         self._decoder = network.get_decoder() if hasattr(network, "get_decoder") else network.base_model
         self._head = network.get_output_embeddings()
+        self.device = self._into if self._head is None else self._head.weight.device  # the base may be on several
         self._plain = self._head_is_plain()
 
     def rows(self, rows: Sequence[TokenRow], *, hidden: bool = False) -> ScoredRows:
@@ -111,7 +112,7 @@ class ReplyScorer:
             inside[place, len(row.prompt) - 1 : len(row) - 1] = True
             mask[place, : len(row.reply)] = 1.0
         words = torch.cat([torch.tensor(row.reply, dtype=torch.long) for row in rows]).to(self.device)
-        states = self._decoder(input_ids=ids.to(self.device), use_cache=False).last_hidden_state
+        states = self._decoder(input_ids=ids.to(self._into), use_cache=False).last_hidden_state.to(self.device)
         return states[inside.to(self.device)], words, mask.to(self.device)
 
     @torch.no_grad()
@@ -119,8 +120,8 @@ class ReplyScorer:
         """Whether the network's logits are its last states times the head, and nothing more."""
         if self._head is None or getattr(self._head, "bias", None) is not None:
             return False
-        probe = torch.arange(2, 10, device=self.device)[None]
-        theirs = self.network(input_ids=probe, use_cache=False).logits.float()
-        states = self._decoder(input_ids=probe, use_cache=False).last_hidden_state
+        probe = torch.arange(2, 10, device=self._into)[None]
+        theirs = self.network(input_ids=probe, use_cache=False).logits.float().to(self.device)
+        states = self._decoder(input_ids=probe, use_cache=False).last_hidden_state.to(self.device)
         ours = (states @ self._head.weight.t()).float()
         return bool((theirs - ours).abs().max() <= _NEAR * theirs.abs().max().clamp(min=1.0))

@@ -46,8 +46,11 @@ class TunedModel:
         seed: int = 0,
         device: str = "auto",
         dtype: str = "auto",
+        device_map: str = "",
     ) -> TunedModel:
-        model = LanguageModel.load(folder, device=device, dtype=dtype, engine="transformers")  # the weights are trained
+        model = LanguageModel.load(  # the weights are trained, so it is not a compiled graph
+            folder, device=device, dtype=dtype, engine="transformers", device_map=device_map
+        )
         return cls(model, rank=rank, alpha=alpha, seed=seed)
 
     def continue_from(self, tensors: Mapping[str, Any]) -> None:
