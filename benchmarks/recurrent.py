@@ -14,8 +14,8 @@ as fast; it is not on PyPI, so `…_if_9_times_faster` is the ratio divided by n
 
 scaffold: the share of seeds that solve a world whose last choice depends on an observation 56 steps earlier, and the
 mean return of 100 greedy episodes after the same number of steps: the V2 network, V2 without its seven feedback inputs,
-V1, and V2 without a memory, each with an LSTM of width 64. The value of the best policy without a memory is computed
-exactly.
+V1, and V2 without a memory, each with an LSTM of width 64, and V2 with its own width of 256. The value of the best
+policy without a memory is computed exactly.
 
 popgym's RepeatPreviousEasy and AutoencodeEasy: the mean return of episodes drawn from the policy after the same number
 of CPU seconds at both sides. The peer has sb3-contrib's default settings with 8 copies.
@@ -221,7 +221,7 @@ def cartpole(options: Any, kept: Callable[..., Run], figures: dict[str, float], 
 
 SCAFFOLD: dict[str, dict[str, Any]] = {
     "v2": {}, "v2_without_feedback": {"feedback": False}, "v1": {"preset": "v1"},
-    "memoryless": {"remember": False},
+    "memoryless": {"remember": False}, "v2_width_256": {"width": 256, "rate": 3e-4},
 }  # fmt: skip
 
 
@@ -328,6 +328,7 @@ def popgym(options: Any, kept: Callable[..., Run], figures: dict[str, float]) ->
                 f"popgym_{name}_{who}steps": statistics.median(run.steps for run in runs),
                 f"popgym_{name}_{who}cpu_s": _middle(list(runs)),
             }
+        figures["popgym_seeds"] = float(len(pairs))
 
 
 def main() -> None:
