@@ -112,6 +112,13 @@ def test_tools_of_a_streamed_message_and_odd_answers_are_read_leniently() -> Non
         {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '{"at":'}},
         {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": '"sky"}'}},
         {"type": "content_block_delta", "index": 0, "delta": "odd"},
+        {"type": "content_block_start", "index": {}, "content_block": {"type": "tool_use", "name": ["odd"]}},
+        {
+            "choices": [
+                {"index": 0, "delta": {"tool_calls": [{"index": [1], "function": {"name": {}, "arguments": []}}]}}
+            ]
+        },
+        {"type": "content_block_delta", "index": [], "delta": {"type": "input_json_delta", "partial_json": {}}},
         ["odd"],
     ):
         reply.read(StreamEvent(b"", json.dumps(row).encode(), b""))

@@ -10,14 +10,17 @@ import json
 import os
 import re
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headway.nouns.errors import InvalidInput
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["ConfigFile", "claude", "codex", "cursor", "write"]
 
+_LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")
 
 
@@ -44,10 +47,17 @@ def codex(home: Path, server: list[str]) -> list[ConfigFile]:
     """`config.toml` of Codex; our table is appended, or replaced if it is there."""
     path = home / "config.toml"
     command, *arguments = server
-    ours = f"[mcp_servers.headway]\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n"
-    before = path.read_text("utf-8") if path.exists() else ""
+    ours = f"[mcp_servers.headway]\ncommand = {_quoted(command)}\nargs = {_quoted(arguments)}\n"
+    before = _content(path)
     rest = re.sub(r"(?ms)^\[mcp_servers\.headway\]\n.*?(?=^\[|\Z)", "", before).rstrip()
-    return [ConfigFile(path=path, text=f"{rest}\n\n{ours}" if rest else ours, ours=ours)]
+    text = f"{rest}\n\n{ours}" if rest else ours
+    try:
+        found: Any = tomllib.loads(text)["mcp_servers"]["headway"]
+    except (ValueError, RecursionError) as error:
+        raise _odd(path, f"it is not TOML, or names headway twice: {error}") from None
+    if found != {"command": command, "args": arguments}:
+        raise _odd(path, "mcp_servers.headway has further tables")
+    return [ConfigFile(path=path, text=text, ours=ours)]
 
 
 def _servers(path: Path, server: list[str]) -> ConfigFile:
@@ -85,15 +95,33 @@ def _ours(row: Any) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.exists():
+    text = _content(path)
+    if not text:
         return {}
     try:
-        document = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise _odd(path, f"it is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise _odd(path, "it is not a JSON object")
     return document
+
+
+def _content(path: Path) -> str:
+    """The text of a file; empty if there is none. A link may lead to a file with secrets, and a pipe never ends."""
+    try:
+        with os.fdopen(open_regular(path), encoding="utf-8") as file:
+            return file.read(_LARGEST)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise _odd(path, error.strerror or str(error)) from None
+    except ValueError:
+        raise _odd(path, "it is not a text in UTF-8") from None
+
+
+def _quoted(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _odd(path: Path, why: str) -> InvalidInput:
@@ -110,7 +138,7 @@ def _text(document: dict[str, Any]) -> str:
 
 def write(file: ConfigFile) -> bool:
     """Write the file whole; whether it changed."""
-    if file.path.exists() and file.path.read_text("utf-8") == file.text:
+    if _content(file.path) == file.text:
         return False
     file.path.parent.mkdir(parents=True, exist_ok=True)
     handle, scratch = tempfile.mkstemp(prefix=f".{file.path.name}-", dir=file.path.parent)

@@ -56,7 +56,7 @@ class StreamedReply:
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._calls: dict[Any, str] = {}  # tool calls by their place
+        self._calls: dict[int, str] = {}  # tool calls by their place
         self._whole = ""
         self._length = 0
 
@@ -127,7 +127,7 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _pieces(fields: dict[str, Any]) -> Iterator[tuple[Any, str, str]]:
+def _pieces(fields: dict[str, Any]) -> Iterator[tuple[int | None, str, str]]:
     """The new text of an event: (None, "", text), or (place, name, arguments) of a call, whose name comes once."""
     for choice in _rows(fields.get("choices")):
         delta = choice.get("delta")
@@ -136,8 +136,8 @@ def _pieces(fields: dict[str, Any]) -> Iterator[tuple[Any, str, str]]:
             for call in _rows(delta.get("tool_calls")):
                 function = call.get("function")
                 if isinstance(function, dict):
-                    yield call.get("index", 0), _word(function.get("name")), _word(function.get("arguments"))
-    kind, place, delta = fields.get("type"), fields.get("index", 0), fields.get("delta")
+                    yield _place(call.get("index")), _word(function.get("name")), _word(function.get("arguments"))
+    kind, place, delta = fields.get("type"), _place(fields.get("index")), fields.get("delta")
     if kind == "response.output_text.delta" and isinstance(delta, str):
         yield None, "", delta
     elif kind == "content_block_start":
@@ -149,6 +149,10 @@ def _pieces(fields: dict[str, Any]) -> Iterator[tuple[Any, str, str]]:
             yield place, "", _word(delta.get("partial_json"))
         else:
             yield from ((None, "", text) for text in _texts([delta]))
+
+
+def _place(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _word(value: Any) -> str:
