@@ -46,7 +46,7 @@ def test_serve_prints_its_address_answers_and_stops(empty: Path) -> None:
     while not text.endswith("}\n"):
         text += process.stdout.readline()
     report = json.loads(text)
-    assert report["next"].startswith(f"curl {report['url']}/v1/decisions ")
+    assert report["next"].startswith(f"curl -s {report['url']}/v1/decisions ")
     assert httpx.get(report["url"] + "/health").json() == {"status": "ok"}
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0

@@ -26,6 +26,7 @@ from headway.nouns.times import rfc3339
 
 if TYPE_CHECKING:
     from headway.observe.query import Counts
+    from headway.project import Project
     from headway.prove.leaks import Leaks
 
 __all__ = ["data"]
@@ -55,11 +56,13 @@ def stats(session: Session, task: str | None) -> None:
             session.synthetic(project, name)
             with suppress(UnknownName):
                 leaky[name] = project.leaks(name)
+        start = _first_step(project)
     session.show(RecordedTasks(tasks=tasks, actions=actions, leaks=leaky))
-    if tasks:
-        session.next(f"headway rewards analyze {next(iter(tasks))}")
+    counted = [name for name, counts in tasks.items() if counts.decisions]
+    if counted:
+        session.next(f"headway rewards analyze {counted[0]}")
     else:
-        session.next('headway decide route "Summarise this page" --candidates small,large')
+        session.next(start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,14 @@ def _recorded(out: Output, recorded: RecordedTasks) -> None:
         render(out, checked)
 
 
+def _first_step(project: Project) -> str:
+    """The first decision: of this project's own task, if it declares one."""
+    declared = next(iter(project.settings.tasks), None)
+    if declared is None:
+        return 'headway decide route "Summarise this page" --candidates small,large'
+    return project.next_step(declared).command
+
+
 @verb("log", "headway data log", "headway data log route -n 50 --json")
 @task_argument(required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
@@ -120,9 +131,7 @@ def log(session: Session, task: str | None, count: int) -> None:
             project.settle(task)
         latest = project.query.latest(task, count)
         decisions = tuple(_logged(decision, project.query.outcome(decision)) for decision in latest)
-        start = 'headway decide route "Summarise this page"'
-        if task is not None and not decisions:
-            start = project.next_step(task).command
+        start = "" if decisions else _first_step(project) if task is None else project.next_step(task).command
     session.show(DecisionLog(decisions=decisions))
     if decisions:
         session.next(f"headway explain {decisions[0].id}")

@@ -12,6 +12,8 @@ from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
 from headway.nouns.records import Outcome, Signal
+from headway.nouns.worth import money
+from headway.reward.cost_terms import unit_of
 
 __all__ = ["explain"]
 
@@ -66,8 +68,8 @@ _CANDIDATES = RecordTable[ExplainedCandidate](
 )
 _SIGNALS = RecordTable[tuple[Signal, float | None]](
     text("signal", lambda row: row[0].name),
-    value("value", lambda row: "withdrawn" if row[0].value is None else row[0].value),
-    value("counts", lambda row: row[1]),
+    value("value", lambda row: _measured(row[0])),
+    value("counts", lambda row: _small(row[1])),
     text("rater", lambda row: row[0].rater),
     text("label", lambda row: row[0].label),
 )
@@ -98,6 +100,19 @@ def _explanation(out: Output, explanation: Explanation) -> None:
     else:
         _CANDIDATES.print(out, explanation.candidates)
     _SIGNALS.print(out, [(signal, explanation.parts.get(signal.name)) for signal in explanation.signals])
+
+
+def _measured(signal: Signal) -> str:
+    """A signal's value; money with its sign: $0.00022."""
+    if signal.value is None:
+        return "withdrawn"
+    unit = unit_of(signal.name)
+    return money(signal.value, unit) if unit else _small(signal.value)
+
+
+def _small(amount: float | None) -> str:
+    """With digits that say something: 0.125, 0.00022."""
+    return number(amount) if not amount or abs(amount) >= 0.0095 else money(amount, "")
 
 
 def _chosen(propensity: float | None) -> str:

@@ -47,7 +47,9 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
     signalling need no key; at any other address every request needs one (headway keys). Ctrl-C finishes open requests,
     commits what is queued, and stops.
     """
+    from headway.cli.up import first_request
     from headway.serve.workers import Workers, server_settings
+    from headway.settings import load as load_settings
 
     if not session.folder.is_dir():
         raise UnknownName(
@@ -63,10 +65,7 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
                 "Callers at this address need a key, and there is none yet: headway keys add NAME --scope decide"
             )
         session.show(RunningServer(folder=session.folder.resolve(), address=address))
-        session.out.next(
-            f"curl {address.url}/v1/decisions -H 'Content-Type: application/json' "
-            """-d '{"task": "route", "text": "Summarise this page", "candidates": ["small", "large"]}'"""
-        )
+        session.out.next(first_request(load_settings(session.folder), address.url))
         session.out.finish()
         session.out.json = False  # that was the one document
 

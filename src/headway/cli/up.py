@@ -18,7 +18,7 @@ from headway.nouns.kit import Catalogue, catalogue, load
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["needed_workers", "start", "up"]
+__all__ = ["first_request", "needed_workers", "start", "up"]
 
 
 @verb("up", "headway up", "headway up --demo --port 9000", extended=True)
@@ -137,10 +137,19 @@ def _announce(session: Session, running: RunningProject) -> None:
         session.out.json = False  # that was the one document
 
 
-def _commands(session: Session, url: str) -> list[str]:
-    """The first decision and signal of this project's own task."""
+def first_request(settings: Settings, url: str) -> str:
+    """The first decision of this project's own task, with curl."""
     import json
 
+    task = next((task for task in settings.tasks.values() if task.kind == "choice"), None)
+    ask: dict[str, object] = {"task": "route" if task is None else task.name, "text": "Summarise this page"}
+    if task is None or not task.actions:
+        ask["candidates"] = ["small", "large"]
+    return f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d {quoted(json.dumps(ask))}"
+
+
+def _commands(session: Session, url: str) -> list[str]:
+    """The first decision and signal of this project's own task."""
     from headway.reward.cost_terms import is_cost
     from headway.settings import load as load_settings
 
@@ -150,13 +159,10 @@ def _commands(session: Session, url: str) -> list[str]:
     replies = [task.name for task in settings.tasks.values() if task.kind == "reply"]
     if replies and not choices:
         return [session.command(f"headway chat --role {replies[0]}"), session.command("headway status")]
-    ask: dict[str, object] = {"task": "route" if task is None else task.name, "text": "Summarise this page"}
-    if task is None or not task.actions:
-        ask["candidates"] = ["small", "large"]
     signals = ("reward",) if task is None else task.required or tuple(task.guards)[:1] or ("reward",)
     values = " ".join(f"{name}={0.001 if is_cost(name) else 1}" for name in signals)
     lines = [
-        f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d {quoted(json.dumps(ask))}",
+        first_request(settings, url),
         session.command(f"headway signal DECISION_ID {values}"),
         session.command("headway status"),
     ]
