@@ -93,7 +93,7 @@ def practise(
     if target is not None:
         knobs = replace(knobs, target=None if math.isnan(target) else target)
     make = world_maker(project, world, settings or {})
-    folder = RunFolder(project.home / "work" / f"{slug(world)}-{seed}-recurrent", world)
+    folder = RunFolder(project.home / "work" / f"{slug(world)}-{seed}-recurrent", world, settings or {})
     with one_thread(), torch_threads(knobs.width):
         training = Training(make, knobs, seed=seed, device=device)
         try:
@@ -175,8 +175,8 @@ def _stored(knobs: RecurrentKnobs) -> dict[str, Any]:
 class RunFolder:
     """The folder of a run: its snapshot and its metrics."""
 
-    def __init__(self, folder: Path, world: str) -> None:
-        self.folder, self.world = folder, world
+    def __init__(self, folder: Path, world: str, settings: Mapping[str, Any] | None = None) -> None:
+        self.folder, self.world, self.settings = folder, world, dict(settings or {})
         self.log = RunLog(folder)
         self._saved, self._began = 0.0, time.monotonic()
 
@@ -221,7 +221,7 @@ class RunFolder:
             return
         arrays, told = training.state()
         body = {**told, "world": self.world, "seed": training.seed, "device": training.device,
-                "knobs": _stored(training.knobs)}  # fmt: skip
+                "settings": self.settings, "knobs": _stored(training.knobs)}  # fmt: skip
         # The JSON names its weights file, so a reader finds both or none.
         name = f"weights-{told['steps']}.safetensors"
         write_whole(self.folder / name, bytes(save({key: np.ascontiguousarray(one) for key, one in arrays.items()})))
@@ -245,12 +245,7 @@ class RunFolder:
             )
         try:
             told = json.loads(path.read_bytes())
-            if told["world"] != self.world or told["device"] != training.device:
-                raise Conflict(
-                    f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r}.",
-                    code="other_run",
-                    hint="Resume it with the same settings, or start again without --resume.",
-                )
+            self._check(training, told)
             training.load(load((self.folder / told["weights"]).read_bytes()), told)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise Damaged(
@@ -260,6 +255,23 @@ class RunFolder:
             ) from error
         self._forget_after(training.counts.updates)
         return training.counts.steps
+
+    def _check(self, training: Training, told: Mapping[str, Any]) -> None:
+        """A snapshot goes on in the same world, with the same settings and as many copies; other knobs may change."""
+        mine = {
+            "world": self.world, "device": training.device, "copies": training.knobs.envs, "settings": self.settings,
+        }  # fmt: skip
+        theirs = {
+            "world": told["world"], "device": told["device"], "copies": told["knobs"]["envs"],
+            "settings": told.get("settings", self.settings),  # older snapshots do not say
+        }  # fmt: skip
+        other = [f"{name} {theirs[name]!r} and {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
+        if other:
+            raise Conflict(
+                f"The snapshot in {str(self.folder)!r} and this run differ: {', '.join(other)}.",
+                code="other_run",
+                hint="Resume it with the same settings, or start again without --resume.",
+            )
 
     def _forget_after(self, updates: int) -> None:
         """Metrics of updates after the snapshot: they will be made again."""
