@@ -23,15 +23,17 @@ _KEYS = {"1": 1.0, "2": 0.0, "=": 0.5}
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
     """A reply task is compared by what both policies write."""
-    ask, rater, count = values.pop("ask"), values.pop("rater"), values.pop("count")
+    ask, rater, count, judge = (values.pop(name) for name in ("ask", "rater", "count", "judge"))
     with session.project() as project:
         kind = project.settings.task(values["task"]).kind
         if kind != "reply":
-            if ask:
+            if ask or judge:
                 raise InvalidInput(
-                    f"{values['task']!r} is not a reply task.", code="not_a_reply_task", hint="Omit --ask."
+                    f"{values['task']!r} is not a reply task.", code="not_a_reply_task", hint="Omit --ask and --judge."
                 )
             return None
+        if judge:
+            return _judge(session, project, values, judge, count=count)
         if ask:
             return _ask(session, project, values, rater=rater or "", count=count)
         from headway.kits.reply.comparison import comparison
@@ -72,6 +74,27 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
         f"{voted} votes stored. So far {wins} for the candidate, {losses} against it; e-value {told['e_value']:.3g} "
         "(20 promotes)."
     )
+    session.next(f"headway prove {task}")
+    return 0
+
+
+def _judge(session: Session, project: Project, values: dict[str, Any], model: str, *, count: int) -> int:
+    """Let a model vote, if it agrees with the ratings."""
+    from headway.kits.reply.comparison import blind_pairs, questions_of
+    from headway.kits.reply.generators import open_generator
+    from headway.kits.reply.judge import agreement, judge_pairs, required
+
+    task = values["task"]
+    questions = _read(values["tasks"]) if values["tasks"] else [text for text, _ in questions_of(project, task)]
+    with open_generator(project, model) as (judge, _):
+        told = agreement(project, task, judge)
+        required(told)
+        pairs = blind_pairs(
+            project, task, questions[:count], policy=values["policy"], against=values["against"], seed=values["seed"]
+        )
+        voted = judge_pairs(project, pairs, judge, rater=f"judge:{model}")
+    session.out.document({"task": task, "judge": model, "right": told.right, "wrong": told.wrong, "voted": voted})
+    session.out.line(f"{model} agrees with {told.right} of {told.right + told.wrong} ratings, and gave {voted} votes.")
     session.next(f"headway prove {task}")
     return 0
 
@@ -135,6 +158,10 @@ def _number(value: float | None) -> str:
 COMPARE = OptionHook(
     options=(
         click.Option(["--ask"], is_flag=True, help="Reply tasks: vote on pairs of replies without their names."),
+        click.Option(
+            ["--judge"], metavar="MODEL",
+            help="Reply tasks: an upstream or local model votes, if it agrees with the ratings.",
+        ),
         click.Option(["--rater"], metavar="NAME", help="Reply tasks, with --ask: who votes."),
         click.Option(
             ["--count"], type=click.IntRange(1, 10_000), default=24, show_default=True,
