@@ -216,3 +216,26 @@ def test_an_empty_project_shows_the_next_command_on_every_page(tmp_path: Path, t
         assert f"{server.url}/v1/decisions" in first.locator("main").inner_text(), "the example names this server"
         server.decide("route", "Hello", ["small", "large"])
         first.get_by_role("heading", name="route").wait_for()
+        first.get_by_text("The first request has arrived.").wait_for()
+
+
+def test_the_first_steps_of_a_declared_task_name_it_and_its_signals(tmp_path: Path, tab: Open) -> None:
+    toml = '[tasks.ask]\nactions = ["small", "large"]\nreward = { solved = 1.0 }\n'
+    upstream = '[upstreams.{0}]\nurl = "http://127.0.0.1:9/v1"\nmodel = "any"\n'
+    (tmp_path / "headway.toml").write_text(toml + upstream.format("small") + upstream.format("large"))
+    with serving(tmp_path) as server:
+        page = tab(server)
+        page.get_by_role("heading", name="An OpenAI client", exact=True).wait_for()
+        shown = page.locator("main").inner_text()
+        for part in (
+            'model="headway/ask"',
+            'project.decide("ask", "Hello")',
+            "solved=1.0",
+            '{"task":"ask","text":"Hello"}',
+        ):
+            assert part in shown
+        assert "route" not in shown
+        assert "TASK" not in shown
+        server.decide("ask", "Hello")
+        page.get_by_text("The first request has arrived.").wait_for()
+        page.get_by_role("heading", name="An OpenAI client").wait_for(state="detached")
