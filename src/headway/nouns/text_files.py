@@ -9,15 +9,28 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["EMPTY_WORDS", "TextForm", "encoding_of", "open_text", "text_form"]
+__all__ = [
+    "EMPTY_WORDS",
+    "LONGEST",
+    "MOST_COLUMNS",
+    "BoundedLines",
+    "RowTooLong",
+    "TextForm",
+    "encoding_of",
+    "open_text",
+    "text_form",
+]
 
 EMPTY_WORDS = frozenset({"", "na", "n/a", "null", "none", "nil", "\\n", "-"})  # no value, in any case of letters
+LONGEST = 32 << 20  # characters of one line, or of one row of a table
+MOST_COLUMNS = 10_000  # of a table
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DELIMITERS = ",;\t|"
 _BLOCK = 1 << 20
@@ -71,7 +84,7 @@ def _encoding(path: Path) -> str:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             return encoding_of(file)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
             f"{str(path)!r} cannot be read: {why}.", code="bad_log_file", hint="Check the path."
@@ -98,7 +111,36 @@ def encoding_of(file: SupportsRead) -> str:
 def _delimiter(head: str) -> str:
     """What splits the header into the most names; a comma if nothing does."""
 
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+
     def names(delimiter: str) -> int:
         return len(next(csv.reader([head], delimiter=delimiter), []))
 
     return max(_DELIMITERS, key=names)
+
+
+class RowTooLong(Exception):
+    """A row with more characters than are read into memory."""
+
+
+class BoundedLines:
+    """The lines of a file for one csv.reader; call `start_row` before each row: its lines together are bounded."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._left = LONGEST
+
+    def start_row(self) -> None:
+        self._left = LONGEST
+
+    def __iter__(self) -> BoundedLines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._file.readline(self._left + 1)
+        if not line:
+            raise StopIteration
+        self._left -= len(line)
+        if self._left < 0:
+            raise RowTooLong
+        return line

@@ -17,16 +17,27 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.text_files import EMPTY_WORDS, open_text, text_form
+from headway.nouns.text_files import (
+    EMPTY_WORDS,
+    LONGEST,
+    MOST_COLUMNS,
+    BoundedLines,
+    RowTooLong,
+    open_text,
+    text_form,
+)
 from headway.observe.ingest import parquet
 from headway.prove.log import Floats
 
@@ -160,19 +171,22 @@ def _check(path: Path, chunk: ForeignChunk, used: Mapping[str, str], first: int,
 def _numbers(path: Path, batch: Mapping[str, list[Any]], column: str, first: int, word: str) -> Floats:
     values = batch[column]
     try:
-        return np.array([np.nan if value is None or value == "" else value for value in values], dtype=np.float64)
-    except (TypeError, ValueError):  # words for "no value", decimal commas
-        numbers = np.empty(len(values))
-        for row, entry in enumerate(values):
-            try:
-                numbers[row] = np.nan if _blank(entry) else _number(entry)
-            except (TypeError, ValueError):
-                raise InvalidInput(
-                    f"{path.name} {word} {first + row}: {column} is {entry!r}, which is not a number.",
-                    code="bad_log_value",
-                    hint="Nothing was estimated. Correct the row, or omit it.",
-                ) from None
-        return numbers
+        plain = np.array([np.nan if value is None or value == "" else value for value in values], dtype=np.float64)
+        if plain.ndim == 1:  # lists of equal lengths make a table
+            return plain
+    except (TypeError, ValueError, OverflowError):  # words for "no value", decimal commas
+        pass
+    numbers = np.empty(len(values))
+    for row, entry in enumerate(values):
+        try:
+            numbers[row] = np.nan if _blank(entry) else _number(entry)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(
+                f"{path.name} {word} {first + row}: {column} is {repr(entry)[:200]}, which is not a number.",
+                code="bad_log_value",
+                hint="Nothing was estimated. Correct the row, or omit it.",
+            ) from None
+    return numbers
 
 
 def _blank(entry: Any) -> bool:
@@ -199,30 +213,62 @@ def header(path: Path) -> list[str]:
 
 def _csv(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
     form = text_form(path)
-    with open_text(path, form.encoding) as file:
-        columns = next(csv.reader(file, delimiter=form.delimiter), [])
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+        with open_text(path, form.encoding) as file:
+            lines = BoundedLines(file)
+            reader = csv.reader(lines, delimiter=form.delimiter)
+            line = 1
+            while True:
+                lines.start_row()
+                with _readable(path, line):
+                    row = next(reader, None)
+                if row is None:
+                    return
+                yield line, row
+                line += 1
+
+    columns = next((row for _, row in rows()), [])
+    if len(columns) > MOST_COLUMNS:
+        raise InvalidInput(
+            f"{path.name} line 1: the header has {len(columns):,} columns, at most {MOST_COLUMNS:,} are allowed.",
+            code="bad_log_value",
+            hint="Remove the columns that say nothing about the decision.",
+        )
 
     def batches(used: list[str]) -> Iterator[Batch]:
-        with open_text(path, form.encoding) as file:
-            reader = csv.reader(file, delimiter=form.delimiter)
-            next(reader, None)
-            where = {name: columns.index(name) for name in used}
-            batch: list[list[str]] = []
-            for line, row in enumerate(reader, start=2):
-                if len(row) != len(columns):
-                    raise InvalidInput(
-                        f"{path.name} line {line}: {len(row)} fields, the header has {len(columns)}.",
-                        code="bad_log_value",
-                        hint="Quote fields that contain commas.",
-                    )
-                batch.append(row)
-                if len(batch) == ROWS:
-                    yield {name: [row[at] for row in batch] for name, at in where.items()}
-                    batch = []
-            if batch:
-                yield {name: [row[at] for row in batch] for name, at in where.items()}
+        where = {name: columns.index(name) for name in used}
+        batch: list[list[str]] = []
+        for line, row in islice(rows(), 1, None):
+            if len(row) != len(columns):
+                raise InvalidInput(
+                    f"{path.name} line {line}: {len(row)} fields, the header has {len(columns)}.",
+                    code="bad_log_value",
+                    hint="Quote fields that contain commas.",
+                )
+            batch.append([row[at] for at in where.values()])
+            if len(batch) == ROWS:
+                yield dict(zip(where, map(list, zip(*batch, strict=True)), strict=True))
+                batch = []
+        if batch:
+            yield dict(zip(where, map(list, zip(*batch, strict=True)), strict=True))
 
     return columns, batches
+
+
+@contextmanager
+def _readable(path: Path, line: int) -> Iterator[None]:
+    """What cannot be read as text, as an error with its line."""
+    try:
+        yield
+    except RowTooLong:
+        why = f"it is longer than {LONGEST:,} characters"
+    except (csv.Error, UnicodeError, EOFError, OSError, zlib.error) as error:
+        why = f"it cannot be read: {error}"
+    else:
+        return
+    raise InvalidInput(f"{path.name} line {line}: {why}.", code="bad_log_value", hint="Nothing was estimated.")
 
 
 def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]]]:
@@ -230,7 +276,13 @@ def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]
 
     def rows() -> Iterator[dict[str, Any]]:
         with open_text(path, form.encoding) as file:
-            for line, text in enumerate(file, start=1):
+            lines, line = BoundedLines(file), 1
+            while True:
+                lines.start_row()
+                with _readable(path, line):
+                    text = next(lines, "")
+                if not text:
+                    return
                 try:
                     row = json.loads(text)
                 except (ValueError, RecursionError):
@@ -242,18 +294,19 @@ def _jsonl(path: Path) -> tuple[list[str], Callable[[list[str]], Iterator[Batch]
                         hint="JSONL has one object per line and no empty lines.",
                     )
                 yield row
+                line += 1
 
     columns = list(next(rows(), {}))
 
     def batches(used: list[str]) -> Iterator[Batch]:
-        batch: list[dict[str, Any]] = []
+        batch: list[list[Any]] = []
         for row in rows():
-            batch.append(row)
+            batch.append([row.get(name) for name in used])
             if len(batch) == ROWS:
-                yield {name: [row.get(name) for row in batch] for name in used}
+                yield dict(zip(used, map(list, zip(*batch, strict=True)), strict=True))
                 batch = []
         if batch:
-            yield {name: [row.get(name) for row in batch] for name in used}
+            yield dict(zip(used, map(list, zip(*batch, strict=True)), strict=True))
 
     return columns, batches
 

@@ -25,7 +25,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.text_files import encoding_of
+from headway.nouns.text_files import LONGEST, MOST_COLUMNS, BoundedLines, RowTooLong, encoding_of
 from headway.observe.ingest.fields import shown
 from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row
@@ -33,8 +33,6 @@ from headway.observe.ingest.records import Problem, Row
 __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
 
 Kind = Literal["jsonl", "csv", "parquet"]
-LONGEST = 32 << 20  # bytes of one line; characters of one row of a CSV file
-MOST_COLUMNS = 10_000  # of a CSV file
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+\Z")
 _decode = msgspec.json.Decoder().decode
@@ -165,7 +163,7 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
     with _open(path) as raw, io.TextIOWrapper(raw, encoding=_encoding(path), newline="") as file:
         delimiter = _delimiter(path)
-        lines = _BoundedLines(file)
+        lines = BoundedLines(file)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header: list[str] | None = None
         start = 1
@@ -198,34 +196,7 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                 yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
 
 
-class _TooLong(Exception):
-    """A row of a CSV file with more characters than are read into memory."""
-
-
-class _BoundedLines:
-    """The lines of a file for one csv.reader; the lines of one row together are bounded."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-        self._left = LONGEST
-
-    def start_row(self) -> None:
-        self._left = LONGEST
-
-    def __iter__(self) -> _BoundedLines:
-        return self
-
-    def __next__(self) -> str:
-        line = self._file.readline(self._left + 1)
-        if not line:
-            raise StopIteration
-        self._left -= len(line)
-        if self._left < 0:
-            raise _TooLong
-        return line
-
-
-_UNREADABLE_CSV = (csv.Error, UnicodeDecodeError, _TooLong, EOFError, OSError, zlib.error)
+_UNREADABLE_CSV = (csv.Error, UnicodeDecodeError, RowTooLong, EOFError, OSError, zlib.error)
 
 
 def _csv_problem(line: int, error: Exception) -> Problem:
@@ -233,7 +204,7 @@ def _csv_problem(line: int, error: Exception) -> Problem:
         return Problem(line, "", f"the line is not CSV: {error}.", "Quote fields that contain commas or quotes.")
     if isinstance(error, UnicodeDecodeError):
         return Problem(line, "", "the file is not UTF-8 from about here on.", "Save it as UTF-8.")
-    if isinstance(error, _TooLong):
+    if isinstance(error, RowTooLong):
         return Problem(
             line,
             "",
