@@ -66,6 +66,8 @@ class _LanguageRun:
     def learned(self) -> Learned:
         """The adapter, and beside it the maximum-likelihood baseline that it is compared with."""
         self._check_counts()
+        import headway.kits.reply.language  # noqa: F401 — before torch is needed: it names the extra that is missing
+
         tuned = self._tuned()
         main = self._learned(tuned)
         if self.knobs.learner == "sft" or not self.knobs.baseline:
