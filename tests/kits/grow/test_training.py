@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,12 @@ def test_a_snapshot_of_another_network_or_world_is_refused_and_both_are_named(tm
         folder.load(Training(ToyWorld, replace(KNOBS, width=24), seed=2))
     with pytest.raises(Conflict, match=r"V2.*V1"):
         folder.load(Training(ToyWorld, replace(KNOBS, preset="v1"), seed=2))
-    with pytest.raises(Conflict, match="'toy'"):
+    with pytest.raises(Conflict, match=r"world 'toy' and 'other'"):
         RunFolder(tmp_path, "other").load(training)
+    with pytest.raises(Conflict, match=r"copies 4 and 6"):
+        folder.load(Training(ToyWorld, replace(KNOBS, envs=6), seed=2))
+    with pytest.raises(Conflict, match=r"settings \{\} and \{'mode': 'sparse'\}"):
+        RunFolder(tmp_path, "toy", {"mode": "sparse"}).load(training)
     next(tmp_path.glob("weights-*")).write_bytes(b"broken")
     with pytest.raises(Damaged):
         folder.load(training)
@@ -113,6 +118,20 @@ def test_every_option_learns_without_an_error() -> None:
         training = Training(ToyWorld, replace(KNOBS, **options), seed=1)
         updated = training.once(detailed=True)
         assert all(np.isfinite(value) for value in updated.stats.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore")  # torch warns of its own calls while it compiles
+def test_a_compiled_network_learns_the_same(need_tool: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    need_tool("g++", package="g++")
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more are processes that outlive the test
+    compiled, plain = (Training(ToyWorld, replace(KNOBS, compile=on), seed=1) for on in (True, False))
+    assert compiled.once().first_ratios == (1.0, 1.0)
+    plain.once()
+    theirs = plain.network.tensors()
+    for name, tensor in compiled.network.tensors().items():
+        assert np.allclose(tensor, theirs[name], atol=1e-6), name
 
 
 @pytest.mark.parametrize(
