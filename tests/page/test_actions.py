@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 import headway
+from headway.observe.jobs import Jobs
 from headway.project import Project
 from tests.page.browser import Served, serving
 from tests.page.conftest import Open
@@ -109,6 +110,8 @@ def test_promoting_and_rolling_back_need_a_confirmation_and_write_the_ledger(own
         "page",
     )
     assert current(own)["current"] == "uniform@0"
+    page.goto(f"{own.url}/#/")
+    page.get_by_role("article", name="route").get_by_text("rolled back to uniform@0").wait_for()
 
 
 def test_a_change_made_elsewhere_appears_without_a_reload(own: Served, tab: Open) -> None:
@@ -197,6 +200,21 @@ def test_a_link_opens_the_page_once(own: Served, tab: Open) -> None:
     page.goto(link)
     page.get_by_text("unlocked", exact=True).wait_for()
     assert httpx.get(link).status_code == 401
+
+
+def test_the_background_is_told_in_sentences_once_and_a_failed_job_says_why(own: Served, tab: Open) -> None:
+    failure = {"code": "disk_full", "message": "The disk is full.", "hint": "Free some space."}
+    with headway.open(own.folder, environ={}) as project:
+        jobs = Jobs(project.database)
+        for result in ({"summary": "Learned bandit@4f2a. Too early."}, {"summary": "Learned bandit@4f2a. Too early."}):
+            job = jobs.begin("cycle", {"task": "route"}, worker="w", now=project.clock(), lease_s=60)
+            jobs.finish(job.seq, {"task": "route", **result}, worker="w", now=project.clock())
+        job = jobs.begin("cycle", {"task": "route"}, worker="w", now=project.clock(), lease_s=60)
+        jobs.finish(job.seq, {"task": "route", "error": failure}, worker="w", now=project.clock(), failed=True)
+    page = tab(own)
+    section = page.locator("section", has=page.get_by_role("heading", name="In the background"))
+    section.get_by_text("The disk is full. Free some space.").wait_for()
+    assert section.get_by_text("Learned bandit@4f2a. Too early.").count() == 1
 
 
 def test_an_empty_project_shows_the_next_command_on_every_page(tmp_path: Path, tab: Open) -> None:
