@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput, InvalidSettings
@@ -46,10 +49,15 @@ def write_weight(project: Project, task: str, signal: str, weight: float) -> Wri
         changed, line = with_weight(text, task, signal, weight)
         parse(changed, directory=project.folder, environ={}, file=file, catalogue=project.catalogue)  # or an error
         real = file.resolve()
-        whole = real.with_name(f".{real.name}.new")
-        whole.write_text(changed, "utf-8")
-        whole.chmod(real.stat().st_mode & 0o777)
-        whole.replace(real)
+        handle, name = tempfile.mkstemp(prefix=f".{real.name}-", dir=real.parent)  # 0600, and nobody's link
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as scratch:
+                scratch.write(changed)
+                os.fchmod(scratch.fileno(), real.stat().st_mode & 0o777)
+            Path(name).replace(real)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
     before = project.rewards(task).weights.get(signal)
     return WrittenWeight(
         file=str(file), line=line, signal=signal, before=before, after=weight, next=f"headway rewards rescore {task}"

@@ -14,12 +14,14 @@ from msgspec import Meta
 from headway.nouns.errors import Unavailable
 from headway.nouns.times import rfc3339
 from headway.observe.keys import Keys
+from headway.observe.redact import Redactor
 from headway.project import write_weight
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.wire import SignalName
 from headway.settings import settings_lines
 
 _PATIENCE_S = 60.0
+_REDACT = Redactor()  # whatever the project redacts in texts
 _checking = threading.Lock()  # one checkup at a time: each is a process
 
 
@@ -43,7 +45,7 @@ def settings_file(call: Call) -> SettingsFileAnswer:
     file, lines = settings_lines(project.folder)
     return SettingsFileAnswer(
         file=None if file is None else str(file),
-        lines=[SettingsLine(line=number, table=table, text=project.redact(text)) for number, table, text in lines],
+        lines=[SettingsLine(line=number, table=table, text=_REDACT(text)) for number, table, text in lines],
     )
 
 
