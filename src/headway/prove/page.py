@@ -130,7 +130,7 @@ def page_of(verdict: Verdict) -> Page:
         unit=evidence.unit,
         earned=_EARNED.get(evidence.kind, "Score per row"),
         kind=evidence.kind,
-        notes=(*evidence.notes, *evidence.unchecked),
+        notes=tuple(evidence.notes),
         raters=_raters(verdict, evidence),
     )
 
