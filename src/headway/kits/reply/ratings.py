@@ -8,6 +8,7 @@ withdraw(project, "dec_…", rater="ann")           # all of it, from one rater
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["comment", "history", "rate", "rating_of", "withdraw"]
 
 _STARS, _THUMB = "stars", "thumb"
+_writing = threading.Lock()
 _SIGNALS = {"edit": "edited", "critique": "critiqued"}
 
 
@@ -58,27 +60,30 @@ def comment(project: Project, decision: str, kind: Literal["edit", "critique"], 
         )
     if kind == "edit" and not reply.foreign:
         _check_window(project, project.query.decision(decision), text)
-    _add(project, decision, reply, Comment(kind, project.redact(text), rater, project.clock()))
+    _add(project, decision, Comment(kind, project.redact(text), rater, project.clock()))
     project.signal(decision, {_SIGNALS[kind]: 1.0}, rater=rater)
 
 
 def withdraw(project: Project, decision: str, *, rater: str = "") -> list[str]:
     """Withdraw everything that a rater said about a reply; the names of what was withdrawn."""
-    reply = kept_reply(project, decision)
+    kept_reply(project, decision)  # raises if there is none
     names = [name for name in _live(project, decision, rater) if name in (_STARS, _THUMB, *_SIGNALS.values())]
     for name in names:
         project.withdraw(decision, name, rater=rater)
     for kind, signal in _SIGNALS.items():
         if signal in names:
-            reply = _add(project, decision, reply, Comment(kind, "", rater, project.clock()))
+            _add(project, decision, Comment(kind, "", rater, project.clock()))
     return names
 
 
-def _add(project: Project, decision: str, reply: KeptReply, added: Comment) -> KeptReply:
-    comments = (*reply.comments, added)
-    detail = comments_detail(comments)
-    project.store.keep_details(decision, detail.kit, detail.name, detail.data)
-    return kept_reply(project, decision)
+def _add(project: Project, decision: str, added: Comment) -> None:
+    """Store a comment in place of the rater's earlier one of its kind: nobody fills the room of the others."""
+    with _writing:  # two threads of a server must not drop one another's comment
+        others = [
+            one for one in kept_reply(project, decision).comments if (one.rater, one.kind) != (added.rater, added.kind)
+        ]
+        detail = comments_detail([*others, added])
+        project.store.keep_details(decision, detail.kit, detail.name, detail.data)
 
 
 def _live(project: Project, decision: str, rater: str) -> dict[str, float]:

@@ -1,0 +1,41 @@
+"""Comments of several raters on one reply: nobody's is dropped, and nobody fills the room of the others."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import headway
+from headway.kits.reply.kept import KeptReply, kept_reply, to_details
+from headway.kits.reply.ratings import comment
+from headway.project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\n')
+    return headway.open(tmp_path)
+
+
+@pytest.fixture
+def reply(project: Project) -> str:
+    decision = project.decide("reply", "question", ["base@0", "language@1"]).id
+    for detail in to_details(KeptReply(text="answer", foreign=True)):
+        project.store.keep_details(decision, detail.kit, detail.name, detail.data)
+    return decision
+
+
+def test_a_rater_who_comments_without_end_leaves_room_for_the_others(project: Project, reply: str) -> None:
+    for number in range(30):
+        comment(project, reply, "critique", f"{number} " + "x" * 90_000, rater="mallory")
+    comment(project, reply, "critique", "Too long.", rater="ann")
+    assert [one.text[:9] for one in kept_reply(project, reply).critiques] == ["29 xxxxxx", "Too long."]
+
+
+def test_comments_at_the_same_moment_are_all_kept(project: Project, reply: str) -> None:
+    raters = [f"rater{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda rater: comment(project, reply, "edit", "Better.", rater=rater), raters))
+    assert {one.rater for one in kept_reply(project, reply).edits} == set(raters)
