@@ -144,15 +144,11 @@ class Endpoint:
     optional: bool = False  # the body may be omitted
     public: bool = False  # answered without a key, even if everything else needs one
     blocking: bool = False
+    proxied: bool = False  # another server does the work, whose call is cut when the client disconnects
     summary: str = ""
     kit: str = ""  # the installed kit that adds it; "" for ours
     pattern: re.Pattern[str] | None = field(repr=False, default=None)  # of a path with parameters
     decode: Callable[[bytes], Any] = field(repr=False, default=bytes)
-
-    @property
-    def proxied(self) -> bool:
-        """Whether another server does the work, whose call is cut when the client disconnects."""
-        return self.takes is msgspec.Raw
 
     @property
     def name(self) -> str:
@@ -213,6 +209,7 @@ def endpoint(
             optional=optional,
             public=public,
             blocking=not inspect.iscoroutinefunction(run),
+            proxied=takes is msgspec.Raw,
             summary=(inspect.getdoc(run) or "").partition("\n")[0],
             pattern=path_pattern(path) if "{" in path or "}" in path else None,
             decode=bytes if raw else msgspec.json.Decoder(takes).decode,
