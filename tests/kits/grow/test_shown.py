@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +25,16 @@ def test_the_newest_evaluation_of_each_policy_of_a_task_is_read_back(tmp_path: P
     damaged.write_text('{"task": "grow"}')
     assert kept_evaluations(tmp_path, "grow") == [EVALUATION]
     assert kept_evaluations(tmp_path / "nowhere", "grow") == []
+
+
+def test_only_the_newest_evaluations_are_kept(tmp_path: Path) -> None:
+    for place in range(53):
+        path = keep_evaluation(tmp_path, replace(EVALUATION, policies=[f"recurrent@{place:04}"], at=f"{place:04}"))
+        os.utime(path, ns=(place, place))
+    kept = [each.policies[0] for each in kept_evaluations(tmp_path, "grow")]
+    assert kept[0] == "recurrent@0052"
+    assert len(kept) == 50
+    assert kept[-1] == "recurrent@0003"
 
 
 def test_the_records_are_read_without_torch_and_numpy() -> None:

@@ -3,8 +3,8 @@
     keep_evaluation(home, evaluation)        # `headway grow evaluate` does
     kept_evaluations(home, "grow")           # of a task, newest first
 
-A file per policy in `.headway/work/grow-evaluations`; the next evaluation of that policy replaces it. The files may be
-deleted at any time.
+A file per policy in `.headway/work/grow-evaluations`; the next evaluation of that policy replaces it, and the newest 50
+are kept. The files may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["GrowEpisode", "GrowEvaluation", "GrowWay", "SlotLane", "keep_evaluat
 
 _FOLDER = "grow-evaluations"
 _LARGEST = 4 << 20  # bytes of a file that is read
-_MOST = 50  # files
+_MOST = 50  # files that are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +83,24 @@ def keep_evaluation(home: Path, evaluation: GrowEvaluation) -> Path:
     scratch = path.with_suffix(".new")
     scratch.write_bytes(msgspec.json.encode(evaluation))
     scratch.replace(path)
+    for old in _newest_first(folder)[_MOST:]:
+        old.unlink(missing_ok=True)
     return path
 
 
 def kept_evaluations(home: Path, task: str) -> list[GrowEvaluation]:
     """The evaluations of a task's policies, newest first; a file that cannot be read is left out."""
     found = []
-    for path in sorted((home / "work" / _FOLDER).glob("*.json"))[:_MOST]:
+    for path in _newest_first(home / "work" / _FOLDER):
         with suppress(OSError, msgspec.ValidationError, msgspec.DecodeError):
             if path.stat().st_size <= _LARGEST:
                 found.append(msgspec.json.decode(path.read_bytes(), type=GrowEvaluation))
     return sorted((each for each in found if each.task == task), key=lambda each: each.at, reverse=True)
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    times = {}
+    for path in folder.glob("*.json"):
+        with suppress(OSError):  # deleted meanwhile
+            times[path] = path.stat().st_mtime_ns
+    return sorted(times, key=lambda path: -times[path])
