@@ -168,3 +168,30 @@ def test_training_waits_while_somebody_chats_but_not_for_ever(monkeypatch: pytes
     assert len(told) == 2, "it can be stopped meanwhile"
     monkeypatch.setattr("headway.kits.reply.learn.material._LONGEST_WAIT_S", 0.01)
     wait_while(lambda: True)
+
+
+def test_liked_and_edited_replies_are_examples_until_there_are_enough_of_both_signs(tmp_path: Path) -> None:
+    from headway.kits.reply.answer import prepare
+    from headway.kits.reply.ratings import comment
+
+    (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\n')
+    with headway.open(tmp_path) as project:
+
+        def shown() -> list[str]:
+            project.settle("reply")
+            prompt = prepare(project, "reply", [Turn("user", "what is rust?")]).prompt
+            return [turn.content for turn in prompt.turns]
+
+        assert shown() == ["what is rust?"]
+        for place in range(11):
+            project.signal(said(project, f"what is number {place}?", f"It is {place}.").id, stars=5)
+        edited = said(project, "what is rust, really?", "No idea.")
+        project.signal(edited.id, stars=1)
+        comment(project, edited.id, "edit", "Rust is iron oxide.")
+        turns = shown()
+        assert turns[-1] == "what is rust?"
+        assert "Rust is iron oxide." in turns, "what it should have said, not what it said"
+        assert len(turns) == 5, "eleven good ratings and one bad train nothing: examples stay"
+        for place in range(2):
+            project.signal(said(project, f"why {place}?", "Because.").id, stars=1)
+        assert shown() == ["what is rust?"], "from here on an adapter can be trained"

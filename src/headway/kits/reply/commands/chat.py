@@ -108,7 +108,9 @@ def _task(project: Project, role: str) -> str:
     tasks = [task.name for task in project.settings.tasks.values() if task.kind == "reply"]
     if role in tasks or (not role and tasks):
         return role or tasks[0]
-    hint = did_you_mean(role, tasks) if tasks else 'Add to headway.toml: [tasks.reply] with kind = "reply".'
+    hint = f'Add to headway.toml: [tasks.{role or "reply"}] with kind = "reply".'
+    if tasks:
+        hint = f"{did_you_mean(role, tasks)} {hint}"
     raise UnknownName(
         f"There is no reply task {role!r}." if role else 'No task has kind = "reply".',
         code="unknown_task",
