@@ -29,8 +29,10 @@ FAILED = "failed"
 SAFETY_FLAG = "safety_flag"
 RESERVED = (FAILED, SAFETY_FLAG)
 # what Headway itself measures
-MEASURED = ("latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status")
-MEASURED += ("client_gone", "attempt", "traceparent")
+MEASURED = (
+    "latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status", "client_gone",
+    "attempt", "traceparent",
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 
