@@ -101,6 +101,14 @@ def test_detectors_are_rules_and_folders_and_an_unknown_one_is_named(project: Pr
     assert raised.value.code == "unknown_detector"
 
 
+def test_an_unknown_detector_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    from headway.kits.reply.answer import prepare
+
+    (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\ndetectors = ["./none"]\n')
+    with headway.open(tmp_path) as project, pytest.raises(InvalidInput, match="no safety detector"):
+        prepare(project, "reply", [Turn("user", "Hello")])
+
+
 def test_a_classifier_that_needs_torch_is_left_to_the_loop(tmp_path: Path) -> None:
     (tmp_path / "classifier").mkdir()
     (tmp_path / "classifier" / "config.json").write_text("{}")

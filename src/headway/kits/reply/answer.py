@@ -78,6 +78,8 @@ def prepare(
     role: str = "",
 ) -> PendingReply:
     """Choose who answers; nothing is stored yet. What is None comes from the task's settings."""
+    from headway.kits.reply.safety import detector_of
+
     settings = project.settings.task(task)
     if settings.kind != "reply":
         raise InvalidInput(
@@ -87,6 +89,7 @@ def prepare(
         )
     if not turns or turns[-1].role != "user" or not turns[-1].content.strip():
         raise InvalidInput("There is nothing to answer.", code="bad_prompt", hint="End with a turn of the user.")
+    detector_of(settings.detectors, project.folder, light=True)  # raises before anything is written
     if settings.system and turns[0].role != "system":
         turns = (Turn("system", settings.system), *turns)
     details: Details = {"episode": episode, "key": key, "role": role}
