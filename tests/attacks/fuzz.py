@@ -49,9 +49,8 @@ DECISION: dict[str, Any] = {
     "text": "t",
     "candidates": ["a", "b"],
     "state": {"x": 1},
-    "episode": "e",
-    "step": 0,
 }
+VECTOR = [0.5] * 8
 CHAT: dict[str, Any] = {
     "model": "headway/route",
     "messages": [{"role": "user", "content": [{"type": "text", "text": "t"}]}],
@@ -61,9 +60,16 @@ CHAT: dict[str, Any] = {
     "headway": {"episode": "e"},
 }
 BODIES: dict[str, list[dict[str, Any]]] = {  # by the end of the path
-    "/decisions": [DECISION, {"task": "plan", "text": "t", "masks": {"op": ["ANSWER"]}, "episode": "p", "step": 0}],
-    "/batch": [{"decisions": [DECISION, {"task": "route", "candidates": ["a"]}], "signals": []}],
-    "/signals": [{"solved": 1}, {"name": "solved", "value": 1, "early": True}, {"signals": [{"solved": 0.5}]}],
+    "/decisions": [
+        DECISION,
+        {"task": "plan", "text": "t", "masks": {"op": ["ANSWER"]}, "episode": "p"},
+        {**DECISION, "episode": "e", "step": 0},
+    ],
+    "/batch": [{"decisions": [DECISION, {"task": "route", "candidates": ["a"]}]}],
+    "/signals": [
+        {"solved": 1},
+        {"signals": [{"subject": "dec_" + "0" * 32, "signals": {"solved": 0.5}}], "early": True},
+    ],
     "/completions": [
         CHAT,
         {**CHAT, "model": "headway/reply"},
@@ -77,13 +83,18 @@ BODIES: dict[str, list[dict[str, Any]]] = {  # by the end of the path
     "/rating": [{"mark": "5"}, {"mark": "+"}],
     "/comments": [{"kind": "edit", "text": "t"}],
     "/weight": [{"signal": "solved", "weight": 2}, {"signal": 'so"lved\n[x]', "weight": 1e308}],
-    "/rank": [{"candidates": [{"name": "a", "description": "d", "kind": "x"}], "text": "t", "state": {"y": 1}}],
+    "/rank": [{"candidates": [{"name": "a", "features": {"d": "d", "x": 1}}], "text": "t", "state": {"y": 1}}],
     "/learn": [{"family": "bandit", "seed": 1}],
     "/experiment": [{"policy": "bandit@4f2a", "share": 0.1}],
-    "/promote": [{"policy": "bandit@4f2a", "force": True, "why": "w"}],
+    "/promote": [{"task": "route", "trust_keys": ["k"], "why": "w"}],
     "/rollback": [{"to": "uniform@0", "why": "w"}],
-    "/select_action": [{"state": {"x": 1}, "candidates": ["a", "b"], "prompt": "t"}],
-    "/store_experience": [{"decision": "d", "reward": 1}],
+    "/select_action": [{"embedding": VECTOR, "deterministic": True}],
+    "/get_distribution": [{"embedding": VECTOR}],
+    "/store_experience": [
+        {"state": VECTOR, "action": 1, "reward": 1, "next_state": VECTOR, "done": True, "log_prob": -1.0, "value": 0.0}
+    ],
+    "/save": [{"path": "p"}],
+    "/load": [{"path": "p"}],
     "/stop": [{}],
 }
 NAMES = ["task", "text", "candidates", "state", "id", "signals", "reward", "policy", "to", "why", "seed", "messages"]

@@ -125,11 +125,15 @@ class CheckupQuery(strict):
 
 
 @endpoint("GET", "/v1/doctor", query=CheckupQuery, gives=CheckupAnswer, scope="admin")
-def checkup(call: Call) -> CheckupAnswer:
+async def checkup(call: Call) -> CheckupAnswer:
     """What `headway doctor --quick` finds, or `headway doctor` if it is to be thorough: in a process of its own."""
     query: CheckupQuery = call.query
-    command = [sys.executable, "-m", "headway", "--project", str(call.server.project.folder), "doctor", "--json"]
-    command += [] if query.thorough else ["--quick"]
+    return await call.in_far_thread(_checked, str(call.server.project.folder), query.thorough)
+
+
+def _checked(folder: str, thorough: bool) -> CheckupAnswer:
+    command = [sys.executable, "-m", "headway", "--project", folder, "doctor", "--json"]
+    command += [] if thorough else ["--quick"]
     with _checking:
         try:
             done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
