@@ -255,6 +255,7 @@ def scaffold(options: Any, kept: Callable[..., Run], figures: dict[str, float]) 
             f"scaffold_{name}_return": statistics.mean(run.final for run in runs),
             f"scaffold_{name}_steps": statistics.median(run.steps for run in runs),
             f"scaffold_{name}_cpu_s": _middle(runs),
+            f"scaffold_{name}_seeds": float(len(runs)),
         }
 
 
