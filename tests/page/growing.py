@@ -36,12 +36,13 @@ def write_growth(folder: Path, *, steps: int = 6400, hosts: int = 32) -> str:
             project, "morph", family="recurrent", task=TASK, seed=7, steps=steps, envs=16, episodes=2, confirm=2,
             settings={"mode": "simplified"},
         )  # fmt: skip
+        metrics = json.loads(told["metrics"])
         learned = Learned(
-            family="recurrent", tensors=tensors, knobs=json.loads(told["knobs"]), metrics={"steps": 1_700_000.0},
-            baselines={}, trained_on={"steps": 1_700_000}, extra=json.loads(told["extra"]),
+            family="recurrent", tensors=tensors, knobs=json.loads(told["knobs"]), metrics=metrics,
+            baselines={}, trained_on={"steps": int(metrics["steps"])}, extra=json.loads(told["extra"]),
         )  # fmt: skip
         ref = publish_practised(
-            project, learned, task=TASK, kind="factored", encoder="", world="morph", seed=1, fresh={}
+            project, learned, task=TASK, kind="factored", encoder="", world="morph", seed=int(told["seed"]), fresh={}
         ).ref
     headway("-C", folder, "grow", "evaluate", ref, "--hosts", hosts, "--json").json  # noqa: B018 — fails if it failed
     return ref
