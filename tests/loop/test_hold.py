@@ -129,6 +129,14 @@ def test_looks_come_more_often_than_guards_and_not_after_the_end() -> None:
     assert not due(standing(**NO_DIFFERENCE, since=10), Marks()).prove
 
 
+def test_a_candidate_that_writes_replies_is_looked_at_after_every_vote() -> None:
+    asked = standing(replies=True, since=10, votes=4)
+    marks = Marks(proved={"1 u": 4})
+    assert not due(asked, marks).prove
+    assert not due(replace(asked, settled=9_999), marks).prove, "ratings of single replies compare nothing"
+    assert due(replace(asked, votes=5), marks).prove
+
+
 # -- through the loop
 
 

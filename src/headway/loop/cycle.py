@@ -137,7 +137,7 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
     marks.guarded = standing.settled
     share = standing.canary or standing.experiment
     if share is not None:
-        marks.proved[f"{share.policy_hash} {standing.current.digest}"] = standing.settled
+        marks.proved[f"{share.policy_hash} {standing.current.digest}"] = standing.judged
     if entry is None:
         ended = project.close_alarm(done.task, who=WHO)
         if ended is not None:
@@ -163,8 +163,8 @@ def _test(project: Project, standing: Standing, marks: Marks, done: CycleResult,
     if standing.unprovable is not None:
         done.notes.append(f"{candidate.ref} cannot be proven yet: {standing.unprovable.message}")
         return
-    guarded = marks.proved.get(question(standing)) == standing.settled and standing.verdict is not None
-    marks.proved[question(standing)] = standing.settled
+    guarded = marks.proved.get(question(standing)) == standing.judged and standing.verdict is not None
+    marks.proved[question(standing)] = standing.judged
     if guarded:  # the guard has just judged the same rows
         done.verdict, done.proved = standing.verdict, candidate.ref
         return

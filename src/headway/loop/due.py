@@ -4,7 +4,7 @@
   outcomes have settled since the last check.
 - **turn**: the test of a candidate is over, and a shadow was learned meanwhile: it is the next candidate.
 - **learn**: enough newly settled decisions (`Standing.learns`); a shadow while a candidate is under test.
-- **prove**: there are new outcomes since the last look at the candidate, and its test is not over.
+- **prove**: there are new outcomes, or votes on replies, since the last look at the candidate, and its test runs.
 - **act**: the gate admits the candidate, and `promote = "auto"`.
 
 A verdict that passed and waits for a person stops the rest: nothing replaces the candidate meanwhile.
@@ -31,7 +31,7 @@ class Marks:
     guarded: int = -1  # settled decisions at the last guard
     window: tuple[int, int] = (0, 0)  # the ledger rows that it counted from: the last promotion, the open alarm
     window_start: int = 0  # settled decisions at its first guard since then
-    proved: dict[str, int] = field(default_factory=dict)  # `question` → settled decisions at the last look
+    proved: dict[str, int] = field(default_factory=dict)  # `question` → `Standing.judged` at the last look
     failures: int = 0
     not_before: float = 0.0
     last: float = 0.0  # when its last cycle began
@@ -96,6 +96,8 @@ def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
     if standing.candidate is None or standing.unprovable is not None or standing.decided:
         return False
     then = proved.get(question(standing), -1)
+    if standing.replies:  # a few votes decide, and every one may be looked at
+        return then < 0 or standing.votes > then
     if standing.alarm is not None:  # few decisions count since it was raised
         return then < 0 or standing.settled - then >= _LEAST
     rows = standing.evidence.n if standing.evidence is not None and standing.verdict is not None else 0

@@ -260,6 +260,14 @@ class Query:
         )
         return [str(name) for (name,) in rows]
 
+    def count_signals(self, task: str, name: str) -> int:
+        """How often a signal was given to decisions of a task, with values that were replaced or withdrawn since."""
+        rows = self._database.query(
+            "SELECT COUNT(*) FROM decisions d JOIN signals g ON g.subject = d.id WHERE d.task_id = ? AND g.name_id = ?",
+            (self.name_id("task", task), self.name_id("signal", name)),
+        )
+        return int(rows[0][0])
+
     def withdrawn_raters(self, task: str) -> dict[str, frozenset[str]]:
         """By decision: who has withdrawn or replaced a rating of it."""
         raters: dict[str, frozenset[str]] = {}

@@ -57,6 +57,7 @@ class Standing:
     shadow: Entry | None = None  # learned while the candidate is under test; it is next
     experiment: Entry | None = None  # the row that started the one that runs
     settled: int = 0
+    votes: int = 0  # on replies: how often somebody has compared two policies
     since: int = 0  # of these, since the newest candidate or shadow
     tested: bool = False  # the candidate's test was charged to the error budget, or its experiment runs
     most: int = 0  # decisions that a test may take
@@ -71,6 +72,11 @@ class Standing:
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
     unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now
+
+    @property
+    def judged(self) -> int:
+        """How much there is by which a candidate is judged: decisions that settled, or votes on replies."""
+        return self.votes if self.replies else self.settled
 
     @property
     def verdict(self) -> Verdict | None:

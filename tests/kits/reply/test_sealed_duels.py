@@ -87,6 +87,7 @@ def test_the_order_is_drawn_evenly_and_the_e_value_grows_with_the_votes(compared
     assert (tally.wins, tally.losses, tally.ties, tally.passes_at) == (30, 0, 0, 20.0)
     assert tally.e_values[5] == pytest.approx(exp(e_process(6, 0)))
     assert tally.e_value > 1e7
+    assert project.standing(task).votes == 30, "the loop looks again after every vote"
     used = [decision.situation.text for decision in project.query.decisions(task)]
     assert set(used) >= {question for question, _ in JUDGING}, "every question is asked before one is asked again"
 

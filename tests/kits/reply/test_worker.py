@@ -94,6 +94,17 @@ def test_a_worker_gives_the_same_text_as_the_model(project: Path, model: Path, h
         assert served.seed == local.seed
 
 
+def test_the_lock_of_a_language_worker_is_not_that_of_the_loop(project: Path) -> None:
+    """Otherwise the loop of `headway up` waits for the language worker to end."""
+    import headway
+    from headway.observe.jobs import at_work, worker_there
+
+    with headway.open(project) as opened:
+        assert not worker_there(opened.database)
+        with at_work(opened.database):
+            assert worker_there(opened.database)
+
+
 def test_a_stream_adds_up_to_the_reply(project: Path, model: Path) -> None:
     worker = LanguageWorker(project, model)
     prompt = Prompt(turns=(Turn("user", "Grüße"),), max_tokens=50, seed=3)

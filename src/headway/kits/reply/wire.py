@@ -60,7 +60,7 @@ ALIVE_S = 5.0
 SILENCE_S = 30.0
 MOST_BYTES = 32_000_000
 PREFIX = 4
-LOCK = Path("run", "worker.lock")
+LOCK = Path("run", "language.lock")  # `run/worker.lock` is that of the loop and other workers on jobs
 _LONGEST = 100  # bytes of a socket's path; the limit is 104 on macOS, 108 on Linux, including the final zero
 
 

@@ -9,6 +9,7 @@ from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import dated
 from headway.project.prove.disputed import disputed
 from headway.project.prove.kinds.kind import unprovable
+from headway.project.prove.kinds.preference import SIGNAL
 from headway.project.prove.subject import (
     current_policy,
     most_decisions,
@@ -54,6 +55,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         most=most_decisions(settings),
         settled=project.query.count_settled(task),
         since=project.query.count_settled(task, after=mark),
+        votes=project.query.count_signals(task, SIGNAL) if settings.kind == "reply" else 0,
         retrain_after=settings.retrain_after,
         gate=settings.gate,
         promote=settings.promote,
