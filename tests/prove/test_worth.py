@@ -86,6 +86,7 @@ def test_quality_about_zero_gives_a_difference_and_no_ratio() -> None:
 
 
 def test_money_keeps_two_digits() -> None:
+    assert money(-1e-18) == "$0.00", "no minus before nothing"
     assert [money(x) for x in (3.1, -0.4, 0.00022, 0.05, 0.0, 12345.6)] == [
         "$3.10",
         "-$0.40",

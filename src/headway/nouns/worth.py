@@ -108,7 +108,8 @@ def money(amount: float, unit: str = "$") -> str:
     else:
         whole, _, decimals = f"{size:.{min(12, 1 - floor(log10(size)))}f}".partition(".")
         text = f"{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
-    return f"{'-' if amount < 0.0 else ''}{unit}{text}"
+    minus = amount < 0.0 and any(digit in text for digit in "123456789")
+    return f"{'-' if minus else ''}{unit}{text}"
 
 
 def day_of(at: float) -> str:

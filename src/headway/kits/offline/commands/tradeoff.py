@@ -107,11 +107,14 @@ def _curve(out: Output, curve: TradeoffCurve) -> None:
 
 
 def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
+    from headway.reward.cost_terms import unit_of
+
+    unit = unit_of(cost)
     return RecordTable(
         text("weight", lambda row: row[0]),
         value(quality, lambda row: row[1].quality.value, 4),
         text("95%", lambda row: f"[{number(row[1].quality.low, 4)}, {number(row[1].quality.high, 4)}]"),
-        value(cost, lambda row: f"{row[1].cost.value:.6g}"),
+        value(cost, lambda row: money(row[1].cost.value, unit) if unit else f"{row[1].cost.value:.6g}"),
         text("chosen", lambda row: ", ".join(f"{arm} {percent(share)}" for arm, share in row[1].shares.items())),
     )
 
