@@ -256,6 +256,7 @@ def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) 
         ("preferred", "bob", 1.0),
         ("preferred", "bob", 0.0),
     ]
+    assert len(pairs) == 2, "a pair without a vote is not stored: the log would tell its order"
     assert all(pair.probabilities == (0.5, 0.5) for pair in pairs)
     told = typed(*line, "--count", 2, "--json").json
     assert (told["policy"], told["against"], told["wins"] + told["losses"]) == (ref, "base@0", 2)

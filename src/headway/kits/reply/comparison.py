@@ -3,13 +3,14 @@
     comparison(project, "reply", policy="language@4f2a")            # a table, on held-out questions
     for pair in blind_pairs(project, "reply", …): vote(project, pair, 1.0, rater="ann")
 
-A pair is a decision between two policies, whose action is shown first: drawn evenly, and never named before the vote.
+A pair is a decision between two policies, whose action is shown first: drawn evenly, never named before the vote, and
+stored together with it, so that the log does not tell the order either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from headway.prove.sequential import e_process
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
-    from headway.project import Project
+    from headway.project import Considered, Project
 
 __all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "two_policies", "vote"]
 
@@ -207,9 +208,9 @@ def _votes(project: Project, task: str, mine: str, theirs: str) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindPair:
-    """Two replies in the order in which they are shown; whose they are is not in it."""
+    """Two replies in the order in which they are shown; whose they are is in `drawn` alone."""
 
-    decision: str
+    drawn: Considered = field(repr=False)
     question: str
     first: str
     second: str
@@ -224,20 +225,21 @@ def blind_pairs(
     against: str | None = None,
     seed: int = 0,
 ) -> Iterator[BlindPair]:
-    """One pair per question, both replies sampled; the order is drawn and stored before either is shown."""
+    """One pair per question, both replies sampled; the order is drawn before either is shown."""
     mine, theirs = two_policies(project, task, policy, against)
     writer = ReplyWriter(project, project.settings.task(task))
     for place, question in enumerate(questions):
         replies = {ref: writer.replies(ref, [question], seed=seed + 7_919 * place)[0].text for ref in (mine, theirs)}
-        drawn = project.decide(task, question, (mine, theirs))
-        first = drawn.action
+        drawn = project.consider(task, question, (mine, theirs))
+        first = drawn.decision.action
         second = theirs if first == mine else mine
-        yield BlindPair(decision=drawn.id, question=question, first=replies[first], second=replies[second])
+        yield BlindPair(drawn=drawn, question=question, first=replies[first], second=replies[second])
 
 
 def vote(project: Project, pair: BlindPair, value: float, *, rater: str = "") -> None:
-    """1: the first reply is better; 0: the second; ½: neither."""
-    project.signal(pair.decision, {_PREFERRED: value}, rater=rater)
+    """Store the pair and its vote. 1: the first reply is better; 0: the second; ½: neither."""
+    project.submit([pair.drawn]).result()
+    project.signal(pair.drawn.decision.id, {_PREFERRED: value}, rater=rater)
 
 
 def e_value(wins: int, losses: int) -> float:

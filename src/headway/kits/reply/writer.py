@@ -42,11 +42,12 @@ class ReplyWriter:
         system = str(getattr(self._settings, "system", "") or "")
         before = (Turn("system", system),) if system else ()
         most = max_tokens or int(getattr(self._settings, "max_tokens", 0) or _MOST_TOKENS)
-        temperature = getattr(self._settings, "temperature", None)
+        temperature, top_p = (getattr(self._settings, name, None) for name in ("temperature", "top_p"))
         prompts = [
             Prompt(
                 turns=(*before, Turn("user", text)), max_tokens=min(most, self._model.window // 2), seed=seed + place,
                 temperature=0.7 if temperature is None else float(temperature),
+                top_p=1.0 if top_p is None else float(top_p),
             )
             for place, text in enumerate(texts)
         ]  # fmt: skip
