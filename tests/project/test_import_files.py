@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headway.nouns import text_files
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.kit import catalogue
 from headway.observe.ingest import Problem, files
@@ -160,7 +161,8 @@ def test_arbitrary_bytes_never_end_in_a_traceback(
 def test_one_endless_csv_line_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LONGEST", 1 << 20)
+    for module in (files, text_files):
+        monkeypatch.setattr(module, "LONGEST", 1 << 20)
     path = tmp_path / "log.csv.gz"
     path.write_bytes(gzip.compress(b"action,reward\nsmall,1\nlarge," + b"0" * (32 << 20), 1))
     tracemalloc.start()
@@ -176,7 +178,8 @@ def test_one_endless_csv_line_is_refused_before_it_fills_the_memory(
 
 
 def test_a_quote_that_never_closes_is_bounded_like_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST", 1 << 20)
+    for module in (files, text_files):
+        monkeypatch.setattr(module, "LONGEST", 1 << 20)
     path = tmp_path / "log.csv"
     path.write_bytes(b'action,reward\nsmall,"' + b"0123456789\n" * 200_000)
     (problem,) = files.rows_of(path)

@@ -1366,8 +1366,8 @@ export interface Routes {
   "PUT /v1/decisions/{decision}/rating": { path: { decision: string }; query: Empty; body: RatingRequest; answer: ReplyRating };
   /** Named numbers about a decision; null withdraws one. With an `Idempotency-Key` a repeated request counts once. */
   "POST /v1/decisions/{decision}/signals": { path: { decision: string }; query: { early?: boolean }; body: Record<string, boolean | number | null>; answer: void };
-  /** What `headway doctor` finds: it runs in a process of its own. */
-  "GET /v1/doctor": { path: Empty; query: Empty; body: undefined; answer: CheckupAnswer };
+  /** What `headway doctor --quick` finds, or `headway doctor` if it is to be thorough: in a process of its own. */
+  "GET /v1/doctor": { path: Empty; query: { thorough?: boolean }; body: undefined; answer: CheckupAnswer };
   /** Server-sent events: hello, decisions, signals, ledger, progress, missed, stopping. */
   "GET /v1/events": { path: Empty; query: Empty; body: undefined; answer: string };
   /** All evidence, newest first. */

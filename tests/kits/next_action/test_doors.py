@@ -160,7 +160,7 @@ def test_the_loop_learns_proves_and_waits_and_the_fiftieth_tuple_retrains(tmp_pa
     with headway.open(tmp_path) as project:
         synthesise(project, "next-action", rows=2764, seed=42, world="projects")
     done = terminal("-C", tmp_path, "watch", "--once")
-    assert "learned ranker@" in done.out
+    assert "Learned ranker@" in done.out
     assert "headway promote" in done.out
     with headway.open(tmp_path) as project:
         first = project.standing("next-action").candidate

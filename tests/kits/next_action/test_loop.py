@@ -71,7 +71,7 @@ def test_the_loop_learns_from_an_imported_buffer_and_again_at_the_fiftieth_new_t
     (tmp_path / "headway.toml").write_text(TOML, "utf-8")
     rows = lines(800)
     imported(tmp_path, "buffer.jsonl", rows[:-50])
-    assert "learned ranker@" in terminal("-C", tmp_path, "watch", "--once").out
+    assert "Learned ranker@" in terminal("-C", tmp_path, "watch", "--once").out
     assert len(candidates(tmp_path)) == 1
     assert missing(tmp_path) == 50
     imported(tmp_path, "later.jsonl", rows[-50:-1])
@@ -89,16 +89,16 @@ def test_the_loop_proves_a_ranker_and_waits_for_its_promotion(tmp_path: Path, mo
     rows = lines(2764 + 60)
     imported(tmp_path, "buffer.jsonl", rows[:-50])
     done = terminal("-C", tmp_path, "watch", "--once")
-    assert "learned ranker@" in done.out
+    assert "Learned ranker@" in done.out
     assert "headway promote" in done.out
     (task,) = terminal("-C", tmp_path, "status", "--json").json["tasks"]
     assert not task["current"].startswith("ranker@"), "it waits"
     promoted = terminal("-C", tmp_path, "promote", "next-action")
     assert promoted.code == 0, promoted.out + promoted.err
     imported(tmp_path, "later.jsonl", rows[-50:-1])
-    assert "learned" not in terminal("-C", tmp_path, "watch", "--once").out
+    assert "Learned" not in terminal("-C", tmp_path, "watch", "--once").out
     imported(tmp_path, "last.jsonl", rows[-1:])
-    assert "learned ranker@" in terminal("-C", tmp_path, "watch", "--once").out
+    assert "Learned ranker@" in terminal("-C", tmp_path, "watch", "--once").out
 
 
 @pytest.mark.slow

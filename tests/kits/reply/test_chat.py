@@ -121,7 +121,7 @@ def test_one_key_rates_a_reply_in_a_terminal(folder: Path) -> None:
     assert first.situation.episode == second.situation.episode
     assert [turn.role for turn in two.turns] == ["system", "user", "assistant", "user"]
     assert two.turns[2].content == one.text
-    assert [comment.text for comment in two.comments] == ["Now it is fine.", ""]
+    assert [comment.text for comment in two.comments] == [""]  # withdrawn, and its text is gone
 
 
 def test_a_pipe_answers_and_rates_line_by_line(folder: Path) -> None:
