@@ -117,11 +117,9 @@ def test_predictions_calibration_and_rounds_are_those_of_the_server(ranked: Serv
     assert page.get_by_role("heading", name="Rank actions").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"),
-    [("light", 390), pytest.param("dark", 390, marks=pytest.mark.slow)]
-    + [pytest.param(scheme, 1400, marks=pytest.mark.slow) for scheme in ("light", "dark")],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_panel_has_no_serious_violation_at_any_width(ranked: Served, tab: Open, scheme: str, width: int) -> None:
     page = opened(tab, ranked, scheme)
     page.set_viewport_size({"width": width, "height": 900})

@@ -156,6 +156,7 @@ def test_outcomes_that_are_missing_equally_often_but_not_at_random_prove_nothing
     assert "count at their worst value" in verdict.reasons[0]
 
 
+@pytest.mark.slow
 def test_missing_at_random_is_a_declaration_that_the_evidence_repeats(world) -> None:
     def often_missing(action: str, rng: random.Random) -> float | None:
         reward = float(rng.random() < {"old": 0.35, "new": 0.75}[action])

@@ -39,6 +39,7 @@ class Taught(ToyWorld):
         return lambda: np.stack((np.ones(self.count), self.goal, np.zeros(self.count)), axis=1).astype(np.int64)
 
 
+@pytest.mark.slow
 def test_the_policy_does_what_its_teacher_does_before_it_practises() -> None:
     before, after = Training(Taught, KNOBS, seed=3), Training(Taught, KNOBS, seed=3)
     agreement = imitate(after, "shown")

@@ -123,6 +123,7 @@ def built(learned: Learned) -> Ranker:
     return read(learned.knobs, learned.tensors, json.loads(json.dumps(learned.extra)), ENCODER)
 
 
+@pytest.mark.slow
 def test_a_learned_transformer_is_a_linear_model_with_a_correction(tmp_path: Path) -> None:
     learned = learn()
     assert learned.extra["architecture"] == "small"

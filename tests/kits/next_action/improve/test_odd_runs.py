@@ -17,6 +17,7 @@ from tests.kits.next_action.improve.conftest import Ground, scored
 from tests.kits.next_action.improve.test_run import raised
 
 
+@pytest.mark.slow
 def test_a_run_that_got_no_proposals_starts_again_from_the_present_commit(ground: Ground) -> None:
     ground.write("proposals.jsonl", "{not json\n")
     ground.commit()

@@ -196,9 +196,11 @@ with Project(Path(sys.argv[1])) as project, opened_run(project, "up") as run:
 @pytest.mark.parametrize(
     ("event", "count"),
     [
-        *(pytest.param(event, 1, marks=pytest.mark.slow) for event in ("start", "round", "chosen", "recorded")),
+        *(
+            pytest.param(event, 1, marks=pytest.mark.slow)
+            for event in ("start", "round", "chosen", "recorded", "outcome")
+        ),
         ("pair", 3),
-        ("outcome", 1),
     ],
 )
 def test_a_killed_run_continues_where_it_stopped(ground: Ground, event: str, count: int) -> None:
@@ -344,6 +346,7 @@ def test_no_cell_of_the_results_is_a_formula(value: object, written: str) -> Non
     assert cell(value) == written
 
 
+@pytest.mark.slow
 def test_the_results_have_one_row_per_round(ground: Ground) -> None:
     ground.offer(scored(2, "=cmd()"), scored("x", "@bad"))
     ground.commit()
