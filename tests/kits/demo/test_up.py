@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,22 @@ def test_the_planted_candidate_is_harmful_and_the_gate_refuses_it(tmp_path, watc
     assert watch.project.ledger.current("route").policy == good
 
 
+def test_the_refused_candidate_gets_a_share_all_the_same_until_the_loop_ends_it(tmp_path):
+    prepare(tmp_path)
+    said: list[str] = []
+    demo = Demo(tmp_path, "http://127.0.0.1:9", said.append)
+    with headway.open(tmp_path, environ={}) as project:
+        demo._planted = planted = plant(project)
+        asyncio.run(demo._follow_canary([]))
+        assert project.ledger.canary("route") is None, "it is not refused yet"
+        demo.events.add("refused")
+        asyncio.run(demo._follow_canary([]))
+        assert project.ledger.canary("route").policy == planted
+    assert said == [f"{planted} decides on 20% of the traffic as a canary all the same"]
+    asyncio.run(demo._follow_canary([row("canary", planted), row("retire", planted, "it is worse")]))
+    assert said[-1] == "the harmful canary was ended: it is worse"
+
+
 def test_a_client_cannot_mark_the_demos_traffic_as_real(tmp_path):
     prepare(tmp_path)
     with up(tmp_path, "--port", "0", "--no-watch") as running:
@@ -124,6 +141,8 @@ def test_the_story_ends_within_ten_minutes(tmp_path: Path):
             "promoted by the gate",
             "a harmful candidate was planted",
             "the gate refused",
+            "as a canary all the same",
+            "the harmful canary was ended",
             "an experiment began",
             "an alarm was raised",
             "the loop recovered",

@@ -1,7 +1,8 @@
 """The project of `headway up --demo`, and the harmful candidate planted in it. Everything in it is synthetic.
 
 Two tasks. `route` chooses a small or a large model; the loop learns, proves and promotes by itself; then a candidate
-that learned from flipped rewards is planted, and the gate must refuse it. `draft` chooses the in-house model (the rule)
+that learned from flipped rewards is planted, and the gate must refuse it; it decides as a canary all the same, and the
+loop must end that. `draft` chooses the in-house model (the rule)
 or a vendor's, which is better. The rule hardly ever tries it, so the loop opens an experiment, and promotes the vendor
 on its result. Then the vendor's model degrades: the loop must raise an alarm, explore, and return to the rule.
 """

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,10 +27,11 @@ __all__ = ["Demo", "main"]
 
 _RATE = {"route": 24.0, "draft": 20.0}  # decisions per second while the story lasts
 _AFTER = 1.5  # for both tasks together, afterwards
-_UNRATED = 0.01
+_UNRATED = 0.003  # well below the share of open outcomes at which evidence waits for them
 _COST_USD = {arm.name: arm.cost / 20.0 for arm in (SMALL, LARGE)}  # the task's reward subtracts 20 per dollar
 _HOUSE, _VENDOR, _DEGRADED = 0.62, 0.82, 0.25  # how often a draft is accepted
 _TURN_AFTER = 600  # drafts after the vendor's promotion, before its model degrades
+_SHARE = 0.2  # of the traffic, for the harmful candidate as a canary
 _TRIES = 8
 
 
@@ -57,8 +59,8 @@ class Demo:
 
     @property
     def story_over(self) -> bool:
-        """The loop promoted a policy, refused the harmful one, and recovered from the vendor's bad model."""
-        return {"promoted", "refused", "recovered"} <= self.events
+        """The loop promoted a policy, ended the harmful canary, and recovered from the vendor's bad model."""
+        return {"promoted", "ended", "recovered"} <= self.events
 
     # -- users
 
@@ -130,6 +132,7 @@ class Demo:
                 self._once("planted", f"a harmful candidate was planted: {self._planted}")
         if self._planted and "refused" not in self.events:
             await asyncio.to_thread(self._ask_gate)
+        await self._follow_canary([row for row in route if row["policy"] == self._planted])
         self._follow_draft([row for row in rows if row["task"] == "draft"])
 
     def _ask_gate(self) -> None:
@@ -143,6 +146,22 @@ class Demo:
             return  # nothing can be said about it yet
         if verdict.state in ("refused", "worse"):
             self._once("refused", f"the gate refused {self._planted}: {' '.join(verdict.reasons)}")
+
+    async def _follow_canary(self, rows: list[dict[str, Any]]) -> None:
+        """Somebody gives the refused candidate a share of the traffic all the same; the loop must end that."""
+        started = [place for place, row in enumerate(rows) if row["kind"] == "canary"]
+        if "refused" in self.events and not started:
+            await asyncio.to_thread(self._give_share)
+        ended = [row for row in rows[started[0] :] if row["kind"] == "retire"] if started else []
+        if ended:
+            self._once("ended", f"the harmful canary was ended: {ended[0]['why']}")
+
+    def _give_share(self) -> None:
+        from headway.project import Project
+
+        with suppress(HeadwayError), Project(self.folder) as project:  # tried again at the next look
+            project.canary(self._planted, share=_SHARE, task="route", who="demo")
+            self._once("canary", f"{self._planted} decides on {_SHARE:.0%} of the traffic as a canary all the same")
 
     def _follow_draft(self, rows: list[dict[str, Any]]) -> None:
         changes = [row for row in rows if row["kind"] in ("promote", "rollback")]
