@@ -12,7 +12,8 @@ import pytest
 
 import headway
 from headway.kits.agents.mcp import Tools
-from headway.nouns.evidence import SAME_CHOICES, VerdictWord
+from headway.nouns.conclusion import conclusion
+from headway.nouns.evidence import SAME_CHOICES, VerdictWord, Waiting
 from headway.project import Project
 from headway.project.alarm import AlarmDetail, raise_alarm
 from headway.project.prove.terms import present_terms
@@ -23,10 +24,12 @@ from tests.serve.conftest import Running
 
 TABLE = '[tasks.{task}]\nactions = ["small", "large"]\nretrain_after = 1000\n'
 EARLY = {"statistic": 1.0, "threshold": 3.0, "bounds": (-0.01, 0.06), "needed": 431_855_467, "n": 400}
+WAITING = Waiting(decisions=8_056, open=105, counting=90, until=1_795_000_000.0)
 STATES: dict[str, tuple[VerdictWord | None, str, dict[str, Any]]] = {
     "fresh": (None, "headway decide fresh", {}),
     "collecting": (None, "headway data log collecting", {}),
     "early": ("too early", "headway plan early", EARLY),
+    "waiting": ("too early", "headway data log waiting --status pending", {**EARLY, "needed": 90, "waiting": WAITING}),
     "better": ("better", "headway promote better --policy", {}),
     "worse": (
         "worse",
@@ -138,6 +141,17 @@ def test_every_door_shows_the_same_step_and_verdict_and_the_command_runs(
 def without_time(told: dict[str, Any] | None) -> dict[str, Any] | None:
     """The verdict without the expected end, which depends on when it was asked."""
     return told and {**told, "until": None, "text": told["text"].partition(", at today's")[0]}
+
+
+def test_a_test_that_waits_for_outcomes_asks_for_no_more_decisions(doors: dict[str, dict[str, Any]]) -> None:
+    for door, tasks in doors.items():
+        told = tasks["waiting"]["verdict"]
+        assert "105 of 8,056 that wait have no outcome yet" in told["text"], door
+        assert "at the latest on 18 November 2026, 11:06 UTC" in told["text"]
+        assert (told["more"], told["until"]) == (0, "2026-11-18T11:06:40.000Z")
+    part = verdict(replace(EVIDENCE, **{**EARLY, "needed": 900, "waiting": WAITING}))
+    assert part.more == 810
+    assert "about 810 more decisions are needed; 8,056 wait for their outcomes" in conclusion(part)
 
 
 def test_too_early_says_how_many_and_when_and_a_huge_number_is_never_shown() -> None:

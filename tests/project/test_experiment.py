@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headway.cli.experiment import experiment_line
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.project import Project
 
@@ -38,13 +39,16 @@ class Traffic:
         self.folder, self.rng = folder, random.Random(5)
         self.project = Project(folder, environ={}, seed=3, clock=lambda: self.now)
 
-    def play(self, n: int, large: float = 0.8, small: float = 0.5) -> list[str]:
+    def play(self, n: int, large: float = 0.8, small: float = 0.5, *, silent: float = 0.0) -> list[str]:
+        """`silent`: the share of decisions without an outcome."""
         made = []
         for number in range(n):
             self.now += 60.0
             pick = self.project.decide("route", f"ask {number}")
-            self.project.signal(pick.id, reward=float(self.rng.random() < (large if pick.action == "large" else small)))
             made.append(pick.id)
+            if silent and self.rng.random() < silent:
+                continue
+            self.project.signal(pick.id, reward=float(self.rng.random() < (large if pick.action == "large" else small)))
         return made
 
     def again(self) -> Project:
@@ -170,6 +174,22 @@ def test_an_experiment_that_runs_longer_than_planned_says_what_the_last_verdict_
     assert verdict.more is not None
     assert state.needed == state.decisions + verdict.more
     assert state.progress == state.decisions / state.needed < 1.0
+
+
+def test_an_experiment_whose_outcomes_are_late_says_how_many_wait_and_until_when(learned: Traffic) -> None:
+    project = learned.project
+    planned = project.start_experiment("route", share=0.5).detail["needed"]
+    learned.play(planned + 10, silent=0.05)
+    verdict = project.prove(task="route")
+    state = project.experiment("route")
+    assert state is not None
+    assert verdict.evidence is not None
+    waiting = verdict.evidence.waiting
+    assert waiting is not None
+    assert verdict.more == 0
+    assert (state.needed, state.waiting) == (state.decisions, waiting.decisions)
+    assert state.expected_end == waiting.until > learned.now
+    assert f"{waiting.decisions} of them waiting for outcomes, expected to end by " in experiment_line(state)
 
 
 def test_the_state_shows_an_estimate_only_where_the_verdict_does(learned: Traffic) -> None:

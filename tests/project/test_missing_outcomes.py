@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.project import Project
@@ -110,12 +111,35 @@ def test_failures_that_come_late_do_not_make_an_arm_look_better(world) -> None:
     assert verdict.state in ("wait", "refused")
 
 
+def test_a_proof_that_waits_for_outcomes_says_until_when_and_keeps_its_word(world) -> None:
+    def some_never_come(action: str, rng: random.Random) -> float | None:
+        return None if rng.random() < 0.03 else float(rng.random() < {"old": 0.3, "new": 0.8}[action])
+
+    here = world()
+    here.play(600, some_never_come)
+    early = here.prove_new()
+    assert early.word == "too early"
+    assert early.more == 0, "the decisions that it needs are made"
+    assert early.evidence is not None
+    waiting = early.evidence.waiting
+    assert waiting is not None
+    assert 5 < waiting.open < 40 < waiting.decisions
+    assert waiting.counting < waiting.decisions, "only as many as are needed are counted"
+    assert f"{waiting.open} of {waiting.decisions} that wait have no outcome yet" in conclusion(early)
+    assert "Send the" in early.hint
+    here.wait(waiting.until - here.now + 1.0)
+    then = here.prove_new()
+    assert then.evidence is not None
+    assert then.evidence.n >= early.evidence.n + waiting.counting
+
+
 def test_decisions_without_any_outcome_are_no_evidence_yet(world) -> None:
     here = world()
     here.play(20, lambda *_: None)
-    with pytest.raises(InvalidInput, match="waiting for outcomes") as raised:
+    with pytest.raises(InvalidInput, match="waiting for outcomes; 20 have none yet") as raised:
         here.prove_new()
     assert raised.value.code == "no_evidence"
+    assert "for the first of them on 18 March 2030" in raised.value.hint
 
 
 def test_a_better_arm_is_proven_once_its_late_failures_are_in(world) -> None:

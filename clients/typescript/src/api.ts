@@ -283,6 +283,7 @@ export interface Evidence {
   unchecked?: string[];
   prospect?: Prospect | null;
   test?: string;
+  waiting?: Waiting | null;
 }
 
 export interface EvidenceRow {
@@ -340,6 +341,7 @@ export interface ExperimentAnswer {
   verdict: string | null;
   difference: number | null;
   interval: [number, number] | null;
+  waiting: number;
 }
 
 export interface ExperimentRequest {
@@ -1277,6 +1279,14 @@ export interface VotesAnswer {
   passes_at: number;
   votes: number[];
   e_values: number[];
+}
+
+/** Decisions after the maturity mark: they count in a test once nearly all outcomes of their time are in. */
+export interface Waiting {
+  decisions: number;
+  open: number;
+  counting: number;
+  until: number;
 }
 
 /** What was written where; it counts once the programs that decide are started again. */

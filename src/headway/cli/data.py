@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -21,7 +22,7 @@ from headway.cli.times import parse_time
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
 from headway.nouns.kit import load
-from headway.nouns.records import SOURCES, Decision, Outcome
+from headway.nouns.records import SOURCES, Decision, Outcome, Status
 from headway.nouns.times import rfc3339
 
 if TYPE_CHECKING:
@@ -120,17 +121,22 @@ def _first_step(project: Project) -> str:
     return project.next_step(declared).command
 
 
-@verb("log", "headway data log", "headway data log route -n 50 --json")
+@verb("log", "headway data log", "headway data log route --status pending -n 50 --json")
 @task_argument(required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
-def log(session: Session, task: str | None, count: int) -> None:
+@click.option(
+    "--status", type=click.Choice(get_args(Status)), help="Only decisions with such an outcome; pending: none yet."
+)
+def log(session: Session, task: str | None, count: int, status: str | None) -> None:
     """List the latest decisions, newest first."""
+    from headway.observe.search import DecisionFilter, all_decisions
+
     with session.project() as project:
         if task is not None:
             project.settings.task(task)
             project.settle(task)
-        latest = project.query.latest(task, count)
-        decisions = tuple(_logged(decision, project.query.outcome(decision)) for decision in latest)
+        found = all_decisions(project.database, DecisionFilter(task=task, status=status))
+        decisions = tuple(_logged(decision, outcome) for decision, outcome in islice(found, count))
         start = "" if decisions else _first_step(project) if task is None else project.next_step(task).command
     session.show(DecisionLog(decisions=decisions))
     if decisions:

@@ -115,6 +115,8 @@ def experiment_line(state: ExperimentState) -> str:
         progress = f"{state.decisions:,} decisions so far"
     else:
         progress = f"{state.decisions:,} of about {state.needed:,} decisions"
+    if state.waiting:
+        progress += f", {state.waiting:,} of them waiting for outcomes"
     end = f"expected to end by {minute(state.expected_end)}" if state.expected_end is not None else _latest(state)
     return f"Experiment running: {who}, {progress}, {end}."
 

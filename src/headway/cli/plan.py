@@ -127,6 +127,12 @@ def _verdict_cost(out: Output, cost: VerdictCost) -> None:
     _COSTS.print(out, [(share, needed, cost.days(needed)) for share, needed in cost.by_share.items()])
     rate = "" if cost.per_day is None else f", {cost.per_day:,.0f} decisions a day"
     out.line(f"Estimated from {cost.pilot:,} decisions{rate}; the test has {cost.known:,} so far.")
+    if cost.waiting is not None:
+        made, late = cost.waiting.decisions, cost.waiting.open
+        out.line(f"{made:,} more are made and wait: {late:,} of them have no outcome yet. {_MARK}")
+
+
+_MARK = "They count once 99% of each action's outcomes are in, or reward_after_s is over."
 
 
 def _more(decisions: int | None) -> str:

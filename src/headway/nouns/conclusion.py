@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns.times import day, moment
 
 __all__ = ["conclusion", "gap"]
 
@@ -52,8 +51,16 @@ def _harm(verdict: Verdict, evidence: Evidence) -> str:
 def _more(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.more is None:
         return "it does not look better so far"
-    end = "" if verdict.until is None else f", at today's traffic until {_day(verdict.until)}"
-    return f"about {verdict.more:,} more {evidence.unit} are needed{end}"
+    waiting = evidence.waiting
+    if verdict.more == 0 and waiting is not None:
+        open_ones = f"{waiting.open:,} of {waiting.decisions:,} that wait have no outcome yet"
+        return (
+            f"enough {evidence.unit} are made, but {open_ones}; they count once 99% of each action's outcomes are in, "
+            f"at the latest on {moment(waiting.until)}"
+        )
+    end = "" if verdict.until is None else f", at today's traffic until {day(verdict.until)}"
+    made = "" if waiting is None else f"; {waiting.decisions:,} wait for their outcomes"
+    return f"about {verdict.more:,} more {evidence.unit} are needed{end}{made}"
 
 
 def _nothing(verdict: Verdict) -> str:
@@ -74,8 +81,3 @@ def _cause(verdict: Verdict) -> str:
 def _lower(text: str) -> str:
     """A sentence as a part of another."""
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
-
-
-def _day(at: float) -> str:
-    moment = datetime.fromtimestamp(at, UTC)
-    return f"{moment.day} {moment:%B %Y}"

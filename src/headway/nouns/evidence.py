@@ -21,6 +21,7 @@ __all__ = [
     "Verdict",
     "VerdictState",
     "VerdictWord",
+    "Waiting",
 ]
 
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
@@ -112,6 +113,16 @@ class Prospect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Decisions after the maturity mark: they count in a test once nearly all outcomes of their time are in."""
+
+    decisions: int
+    open: int  # without an outcome so far
+    counting: int  # that may speak in the test; not counted beyond those that it still needs
+    until: float  # by then these count at the latest, because open outcomes are then missing ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaterShare:
     """One rater's share of an evidence, and the rule's result without its ratings.
 
@@ -176,6 +187,7 @@ class Evidence:
     unchecked: Sequence[str] = ()  # checks that could not be made, in words
     prospect: Prospect | None = None  # None: too early to say, or the test has no limit
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
+    waiting: Waiting | None = None  # decisions that could not be counted yet when this was computed
 
     @property
     def unit(self) -> str:
@@ -217,8 +229,8 @@ class Verdict:
     evidence: Evidence | None = None
     disowned: bool = False  # a data check fails, so the numbers of the evidence mean nothing and are not shown
     refusal: Refusal = "data"  # of a refused one: bad or missing data, too few rows, no difference, a guard
-    more: int | None = None  # rows that are still needed, about
-    until: float | None = None  # when they will have come at the present rate
+    more: int | None = None  # rows that are still needed, about, and not made yet; 0: those made wait for outcomes
+    until: float | None = None  # when they will have come at the present rate, or count at the latest
 
     @property
     def passed(self) -> bool:

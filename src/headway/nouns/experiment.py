@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from headway.nouns.evidence import Waiting
 from headway.nouns.times import rfc3339
 
 __all__ = ["ENDINGS", "Ending", "ExperimentState", "VerdictCost"]
@@ -33,7 +34,8 @@ class ExperimentState:
     ended: Ending | Literal[""] = ""  # empty while it runs
     ended_at: float | None = None
     per_day: float | None = None  # the present rate of decisions
-    expected_end: float | None = None  # when `needed` is reached at that rate
+    expected_end: float | None = None  # when `needed` is reached at that rate, or count at the latest
+    waiting: int = 0  # decisions that the last verdict could not count, because their outcomes are not in
     verdict: str | None = None  # the word of the last one
     difference: float | None = None  # only if the verdict shows an estimate
     interval: tuple[float, float] | None = None
@@ -78,6 +80,7 @@ class VerdictCost:
     per_day: float | None  # the present rate of decisions
     until: float | None = None  # when `decisions` have been made at that rate
     log_until: float | None = None
+    waiting: Waiting | None = None  # decisions that are made and not counted yet
 
     @property
     def in_time(self) -> bool:
@@ -95,5 +98,6 @@ class VerdictCost:
             "by_share": {f"{share:g}": decisions for share, decisions in self.by_share.items()},
             "until": None if self.until is None else rfc3339(self.until),
             "log_until": None if self.log_until is None else rfc3339(self.log_until),
+            "waiting": None if self.waiting is None else asdict(self.waiting) | {"until": rfc3339(self.waiting.until)},
             "in_time": self.in_time,
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["parse_rfc3339", "rfc3339"]
+__all__ = ["day", "moment", "parse_rfc3339", "rfc3339"]
 
 
 def rfc3339(at: float) -> str:
@@ -16,3 +16,14 @@ def parse_rfc3339(text: str) -> float:
     """Seconds since 1970 from such a text, or from a date; without a zone it is UTC. ValueError if it is neither."""
     at = datetime.fromisoformat(text)
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def day(at: float) -> str:
+    """1 June 2026, in UTC."""
+    date = datetime.fromtimestamp(at, UTC)
+    return f"{date.day} {date:%B %Y}"
+
+
+def moment(at: float) -> str:
+    """1 June 2026, 12:00 UTC."""
+    return f"{day(at)}, {datetime.fromtimestamp(at, UTC):%H:%M} UTC"

@@ -45,6 +45,10 @@ class Draws:
     def __len__(self) -> int:
         return int(self.seq.size)
 
+    def where(self, chosen: NDArray[np.bool_]) -> Draws:
+        """Only these rows."""
+        return Draws(self.seq[chosen], self.at[chosen], self.action[chosen], self.final[chosen])
+
     def mature(self) -> int:
         """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
 

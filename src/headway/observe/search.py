@@ -9,6 +9,7 @@ still have a next one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from headway.observe.rows import (
     microseconds,
 )
 
-__all__ = ["DecisionFilter", "DecisionPage", "find_decisions"]
+__all__ = ["DecisionFilter", "DecisionPage", "all_decisions", "find_decisions"]
 
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 _STEP = 20_000  # rows that one statement looks at
@@ -87,6 +88,17 @@ def find_decisions(
     return DecisionPage(
         decisions=_read(database, seqs), next=following, looked=end - (seqs[-1] if more else max(high, 1))
     )
+
+
+def all_decisions(database: Database, wanted: DecisionFilter) -> Iterator[tuple[Decision, Outcome]]:
+    """All matching decisions with their outcomes, newest first, read page by page."""
+    before: int | None = None
+    while True:
+        page = find_decisions(database, wanted, before=before, limit=200)
+        yield from page.decisions
+        if page.next is None:
+            return
+        before = page.next
 
 
 def _conditions(wanted: DecisionFilter) -> tuple[str, list[Any]]:

@@ -176,15 +176,21 @@ def experiment(project: Project, task: str) -> ExperimentState | None:
         _judged(state, verdict),
         needed=None if left is None else state.decisions + left,
         per_day=per_day,
-        expected_end=None if left is None or not per_day else project.clock() + left / per_day * 86_400,
+        expected_end=_expected(project, left, per_day, verdict),
     )
+
+
+def _expected(project: Project, left: int | None, per_day: float | None, verdict: Verdict | None) -> float | None:
+    if left == 0 and verdict is not None and verdict.evidence is not None and verdict.evidence.waiting is not None:
+        return verdict.evidence.waiting.until
+    return None if left is None or not per_day else project.clock() + left / per_day * 86_400
 
 
 def _left(state: ExperimentState, verdict: Verdict | None) -> int | None:
     """The decisions that are still needed: by the plan, and once these are used up by the last verdict's estimate."""
     if state.needed is not None and state.needed > state.decisions:
         return state.needed - state.decisions
-    return verdict.more if verdict is not None and verdict.state == "wait" else None
+    return verdict.more if verdict is not None and verdict.word == "too early" else None
 
 
 def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
@@ -231,8 +237,10 @@ def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     if verdict is None or verdict.evidence is None:
         return state
     shown = verdict.evidence.difference if page_of(verdict).values else None
+    waiting = verdict.evidence.waiting
     return replace(
         state,
+        waiting=0 if waiting is None else waiting.decisions,
         verdict=verdict.word,
         difference=None if shown is None else shown.value,
         interval=None if shown is None else (shown.low, shown.high),

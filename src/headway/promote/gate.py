@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from headway.nouns.evidence import Diagnostic, Evidence, Guard, Prospect, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
-from headway.promote.shortfall import more_hint, more_rows, outlook, refusal_of
+from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
 __all__ = [
@@ -143,19 +143,19 @@ def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
     refusal, more = refusal_of(evidence, blocked)
     return Verdict(
         state="refused",
-        reasons=(*(_reason(diagnostic) for diagnostic in blocked), *_waiting(evidence, blocked)),
-        hint=_cures(blocked),
+        reasons=(*(_reason(diagnostic) for diagnostic in blocked), *(_waiting(evidence) if refusal == "few" else ())),
+        hint=outcomes_hint(evidence, more) or _cures(blocked),
         evidence=evidence,
         disowned=True,
         refusal=refusal,
-        more=more,
+        more=not_made(evidence, more),
     )
 
 
-def _waiting(evidence: Evidence, blocked: Sequence[Diagnostic]) -> tuple[str, ...]:
-    """Why there are few rows: decisions after the maturity mark."""
+def _waiting(evidence: Evidence) -> tuple[str, ...]:
+    """Why there are fewer rows than decisions: those after the maturity mark."""
     waiting = evidence.counts.get(WAITING, 0)
-    if not waiting or not any(diagnostic.name == "rows" for diagnostic in blocked):
+    if not waiting:
         return ()
     when = "once 99% of each action's outcomes are in, or reward_after_s is over"
     return (f"{waiting:,} more decisions wait: a proof reads them {when}.",)
@@ -190,12 +190,13 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
             hint="Register a longer test for the next candidate, or raise the tolerance.",
             evidence=evidence,
         )
+    more = max((guard.needed for guard in bad if guard.needed is not None), default=None)
     return Verdict(
         state="wait",
-        reasons=(_passed(evidence), *reasons),
-        hint=_guards_need(bad),
+        reasons=(_passed(evidence), *reasons, *_waiting(evidence)),
+        hint=outcomes_hint(evidence, more) or _guards_need(bad),
         evidence=evidence,
-        more=max((guard.needed for guard in bad if guard.needed is not None), default=None),
+        more=not_made(evidence, more),
     )
 
 
@@ -235,10 +236,10 @@ def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
         )
     return Verdict(
         state="wait",
-        reasons=(f"Not proven yet: {_short(evidence)}.",),
+        reasons=(f"Not proven yet: {_short(evidence)}.", *_waiting(evidence)),
         hint=more_hint(evidence),
         evidence=evidence,
-        more=more_rows(evidence),
+        more=not_made(evidence, more_rows(evidence)),
     )
 
 

@@ -7,7 +7,16 @@ from math import ceil
 
 from headway.nouns.evidence import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
 
-__all__ = ["FIRST_OUTLOOK", "more_hint", "more_rows", "outlook", "refusal_of"]
+__all__ = [
+    "FIRST_OUTLOOK",
+    "more_hint",
+    "more_rows",
+    "not_made",
+    "outcomes_hint",
+    "outlook",
+    "refusal_of",
+    "still_needed",
+]
 
 FIRST_OUTLOOK = 1_000  # rows before a comparison is called pointless
 _TIMES = 100  # a number of rows so many times larger than that so far is not a plan
@@ -15,6 +24,7 @@ _LIKELY = 1.5 / 3.92  # a difference so many widths of the 95% interval above th
 _NO_GAIN = frozenset({SAME_CHOICES, "training_rows", "beats"})
 _GROWS = frozenset({"rows", "speaking_rows"})  # checks that more decisions mend
 _WITH_FEW = frozenset({"ess", "row_share", "weight_share"})  # checks that few rows fail by themselves
+_WITH_WAITING = frozenset({"drift", "missing_width", "open_outcomes"})  # and that those that wait can mend
 
 
 def outlook(evidence: Evidence) -> Prospect | None:
@@ -41,11 +51,35 @@ def more_rows(evidence: Evidence) -> int | None:
     return evidence.needed
 
 
+def still_needed(evidence: Evidence) -> int:
+    """Rows after which the rule, the guards and the checks that grow with rows have what they need; at least 1."""
+    numbers = [more_rows(evidence), *(guard.needed for guard in evidence.guards)]
+    numbers += [_missing(evidence, check) for check in evidence.diagnostics if not check.ok and check.name in _GROWS]
+    return max((number for number in numbers if number), default=1)
+
+
+def not_made(evidence: Evidence, more: int | None) -> int | None:
+    """Of so many rows that a test still needs, those that must still be made; the others wait for their outcomes."""
+    return more if evidence.waiting is None or more is None else max(0, more - evidence.waiting.counting)
+
+
+def outcomes_hint(evidence: Evidence, more: int | None) -> str:
+    """The cure where enough decisions are made and outcomes are late; empty where more decisions are needed."""
+    if evidence.waiting is None or not more or not_made(evidence, more):
+        return ""
+    return (
+        f"Send the {evidence.waiting.open:,} outcomes that are still open; if they never come, say with on_censored "
+        "what that means, and with reward_after_s how long to wait for them."
+    )
+
+
 def more_hint(evidence: Evidence) -> str:
     """What a test that is not decided still needs, in one sentence; empty if nothing is missing."""
     more, unit = more_rows(evidence), evidence.unit
     if evidence.needed == 0:
         return ""
+    if outcomes_hint(evidence, more):
+        return outcomes_hint(evidence, more)
     if more is None:
         return f"The candidate does not look better so far, so the number of {unit} needed is unknown."
     if more == evidence.needed:
@@ -59,7 +93,8 @@ def more_hint(evidence: Evidence) -> str:
 def refusal_of(evidence: Evidence, blocked: Sequence[Diagnostic]) -> tuple[Refusal, int | None]:
     """What kind of refusal the failed checks are, and how many more rows mend it."""
     names = {"beats" if diagnostic.name.startswith("beats_") else diagnostic.name for diagnostic in blocked}
-    few = "rows" in names and names <= _NO_GAIN | _GROWS | _WITH_FEW
+    by_few = _NO_GAIN | _GROWS | _WITH_FEW | (_WITH_WAITING if evidence.waiting is not None else frozenset())
+    few = "rows" in names and names <= by_few
     if few or ("speaking_rows" in names and names <= {"speaking_rows", "row_share"}):
         rows = [_missing(evidence, diagnostic) for diagnostic in blocked if diagnostic.name in _GROWS]
         known = [number for number in rows if number is not None]

@@ -9,11 +9,11 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.experiment import VerdictCost
 from headway.project.prove.budget import next_test
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
-from headway.project.prove.logged import logged
+from headway.project.prove.logged import ProofRows, logged
 from headway.project.prove.subject import candidate_policy, current_policy, stored_evidence
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict
+    from headway.nouns.evidence import Verdict, Waiting
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.shares import SharePilot
@@ -42,7 +42,7 @@ def verdict_cost(project: Project, task: str, *, policy: str | None = None, powe
             hint=f"Learn a new candidate first: headway learn {settings.name}",
         )
     pilot = task_pilot(project, settings, candidate, current)
-    known, alpha = _test_so_far(project, settings, candidate, current)
+    known, alpha, waiting = _test_so_far(project, settings, candidate, current)
     per_day = arrival_rate(project, settings.name)
     within = planned_within(settings, per_day)
     plan = cheapest(
@@ -71,6 +71,7 @@ def verdict_cost(project: Project, task: str, *, policy: str | None = None, powe
         per_day=per_day,
         until=_date(project, plan.decisions, per_day),
         log_until=_date(project, plan.log_alone, per_day),
+        waiting=waiting,
     )
 
 
@@ -87,10 +88,13 @@ def _date(project: Project, decisions: int | None, per_day: float | None) -> flo
 
 
 def dated(project: Project, verdict: Verdict) -> Verdict:
-    """The verdict with the time at which the decisions that it still needs will have come."""
+    """The verdict with the time at which the decisions that it still needs will have come, or will count."""
     evidence = verdict.evidence
-    if not verdict.more or evidence is None or evidence.kind != LOG:
+    if verdict.more is None or evidence is None or evidence.kind != LOG:
         return verdict
+    waiting = evidence.waiting
+    if verdict.more == 0:
+        return verdict if waiting is None else replace(verdict, until=waiting.until)
     return replace(verdict, until=_date(project, verdict.more, arrival_rate(project, evidence.task)))
 
 
@@ -125,21 +129,21 @@ def task_pilot(
             hint=f"Prove it: headway prove {settings.name}",
         )
     shares = {*(share for share in SHARES if share <= settings.most_share), settings.most_share}
-    rows = logged(project, settings, mine, other, newest=_PILOT)
+    rows = logged(ProofRows(project, settings, mine, other, newest=_PILOT))
     return share_pilot(rows, shares=tuple(sorted(shares)), reward_range=project.rewards(settings.name).range)
 
 
 def _test_so_far(
     project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
-) -> tuple[int, float]:
-    """The rows that the test of a candidate has already, and the error that it may spend."""
+) -> tuple[int, float, Waiting | None]:
+    """The rows that the test of a candidate has already, the error that it may spend, and what waits for outcomes."""
     from headway.prove.about import About
 
     identifier = project.ledger.latest_evidence(settings.name, candidate.digest)
     if identifier is not None:
         evidence = stored_evidence(project, identifier)
         if evidence.against_hash == current.digest and evidence.kind == LOG:
-            return evidence.n, evidence.alpha
+            return evidence.n, evidence.alpha, evidence.waiting
     number = next_test(project, settings.name)
     about = About(
         task=settings.name,
@@ -148,4 +152,4 @@ def _test_so_far(
         challenger=number.k,
         promotions=number.promotions,
     )
-    return 0, about.share
+    return 0, about.share, None

@@ -13,18 +13,24 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns.evidence import Waiting
 from headway.nouns.records import Settled, Situation
+from headway.nouns.times import moment
 from headway.project.learn import encoder_spec
 from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
 from headway.promote.gate import WAITING
+from headway.promote.shortfall import still_needed
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence, Plan
     from headway.nouns.protocols import Progress
+    from headway.observe.draws import Draws
     from headway.project import Project
     from headway.project.prove.checks import RowChecks
     from headway.prove.about import About
@@ -33,9 +39,10 @@ if TYPE_CHECKING:
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["LOGGED", "LogKind", "logged"]
+__all__ = ["LOGGED", "LogKind", "ProofRows", "logged"]
 
 _PILOT = 2000  # rows that the features of the reward model are fitted on
+_MARK = "A proof reads decisions up to the moment before which 99% of each action's outcomes are in."
 
 
 class LogKind:
@@ -63,26 +70,25 @@ class LogKind:
         lacking = {name: count for name, count in lacking.items() if count}
         if lacking:
             return _nothing_speaks(task, lacking)
-        waiting = len(query.draws(task))
-        return _too_early(task, waiting) if waiting else _nothing_decided(task)
+        order = query.draws(task)
+        return _too_early(question.settings, order) if len(order) else _nothing_decided(task)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.project.prove.checks import RowChecks
         from headway.prove.evidence import from_log
 
         checks = RowChecks(question.project, question.settings, question.candidate)
-        rows = logged(
+        reader = ProofRows(
             question.project,
             question.settings,
             question.candidate,
             question.other,
             plan=about.plan,
-            progress=question.progress,
             left=question.left,
-            checks=checks,
             since=question.since,
             after=question.after,
         )
+        rows = logged(reader, progress=question.progress, checks=checks)
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
         seen = question.seen
@@ -90,13 +96,14 @@ class LogKind:
         evidence = from_log(chunks, about, guards=guards, training=lambda: checks.training)
         if seen is not None:
             seen.training = checks.training
-        return checks.added(replace(evidence, counts={**evidence.counts, **question.left}))
+        evidence = replace(evidence, counts={**evidence.counts, **question.left})
+        return checks.added(replace(evidence, waiting=reader.waiting(still_needed(evidence))))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove.power import plan
 
         return plan(
-            logged(question.project, question.settings, question.candidate, question.other),
+            logged(ProofRows(question.project, question.settings, question.candidate, question.other)),
             uplift=uplift,
             margin=about.margin,
             power=power,
@@ -116,37 +123,17 @@ def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
         yield chunk
 
 
-def logged(
-    project: Project,
-    settings: TaskSettings,
-    candidate: tuple[str, str],
-    current: tuple[str, str],
-    *,
-    plan: Plan | None = None,
-    progress: Progress | None = None,
-    left: Counter[str] | None = None,
-    checks: RowChecks | None = None,
-    newest: int | None = None,
-    since: float = 0.0,
-    after: int | None = None,
-) -> Iterator[Log]:
-    """The rows that may speak for the candidate, as chunks with both policies' probabilities.
-
-    `left` counts what may not: open outcomes after the maturity mark, decisions before outcomes changed, mined labels,
-    unknown propensities. `newest`: so many of the newest rows, also those that a policy has read: to plan a test from,
-    never as evidence. `since`: only decisions after this time. `after`: only those after this one, because the
-    candidate's experiment began then.
-    """
+def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None) -> Iterator[Log]:
+    """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
     from headway.encode.fit import fit
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
 
+    project, settings, candidate = reader.project, reader.settings, reader.candidate
     task = settings.name
     body = project.servings.body(settings)
     encoder = project.servings.encoder(encoder_spec(project, settings))
     rewards = project.rewards(task)
-    unread = Unread(project, settings, candidate, current)
-    reader = _ProofRows(project, task, unread, plan, Counter() if left is None else left, newest, since, after)
     rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
     first = list(islice(rows, _PILOT))
     if not first:
@@ -158,12 +145,12 @@ def logged(
     compared = ComparedRows(
         arms=project.query.arms(task),
         target=project.servings.pipeline(task, body, *candidate),
-        baseline=project.servings.pipeline(task, body, *current),
+        baseline=project.servings.pipeline(task, body, *reader.current),
         features=features,
         encoder=encoder,
         guards=tuple(settings.guards),
         rewards=rewards,
-        unread=unread,
+        unread=reader.unread,
         at_random=settings.missing == "at random",
         checks=checks,
     )
@@ -177,46 +164,55 @@ def logged(
 
 
 @dataclass(slots=True)
-class _ProofRows:
-    """The rows of one proof; `left` counts those that may not speak, by what they lack."""
+class ProofRows:
+    """The rows of one proof.
+
+    `left` counts what may not speak: open outcomes after the maturity mark, decisions before outcomes changed, mined
+    labels, unknown propensities.
+    """
 
     project: Project
-    task: str
-    unread: Unread
-    plan: Plan | None
-    left: Counter[str]
-    newest: int | None = None  # so many, whether they were read or not: to plan from
-    since: float = 0.0  # only later ones
-    after: int | None = None  # the last decision that does not count
+    settings: TaskSettings
+    candidate: tuple[str, str]
+    current: tuple[str, str]
+    plan: Plan | None = None
+    left: Counter[str] = field(default_factory=Counter)
+    newest: int | None = None  # so many, whether they were read or not: to plan from, never as evidence
+    since: float = 0.0  # only decisions after this time
+    after: int | None = None  # the last decision that does not count, because the candidate's experiment began then
+    unread: Unread = field(init=False)
     _seqs: list[int] = field(init=False)
-    _waiting: int = field(init=False)
+    _late: Draws = field(init=False)  # after the maturity mark
     _before_change: int = field(init=False)
 
     def __post_init__(self) -> None:
-        order = self.project.query.draws(self.task)
-        mature = order.mature()
-        changed = last_change(self.project, self.task)
-        later = order.at[:mature] > max(changed, self.since) * 1e6
-        seqs = order.seq[:mature][later]
-        self._before_change = int((order.at[:mature] <= changed * 1e6).sum())
-        self._waiting = len(order) - mature
+        self.unread = Unread(self.project, self.settings, self.candidate, self.current)
+        order = self.project.query.draws(self.settings.name)
+        changed = last_change(self.project, self.settings.name)
+        counts = order.at > max(changed, self.since) * 1e6
         if self.plan is not None and self.plan.from_decision is not None:
-            seqs = seqs[seqs > self.plan.from_decision]
+            counts &= order.seq > self.plan.from_decision
         if self.after is not None:
-            seqs = seqs[seqs > self.after]
+            counts &= order.seq > self.after
+        mature = np.arange(len(order)) < order.mature()
+        self._before_change = int((order.at[mature] <= changed * 1e6).sum())
+        self._late = order.where(counts & ~mature)
+        seqs = order.seq[counts & mature]
         self._seqs = (seqs if self.newest is None else seqs[-self.newest :]).tolist()
 
     def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:
         """Decisions that neither policy has read and that evidence can rest on."""
-        from headway.project.prove.rows import speaking
-
         self.left.clear()
-        if self._waiting:
-            self.left[WAITING] = self._waiting
+        if len(self._late):
+            self.left[WAITING] = len(self._late)
         if self._before_change:
             self.left[BEFORE_CHANGE] = self._before_change
+        return self._speaking(self.project.query.outcomes(self._seqs, signals=signals, raters=raters), self.left)
+
+    def _speaking(self, rows: Iterator[Settled], left: Counter[str]) -> Iterator[Settled]:
+        from headway.project.prove.rows import speaking
+
         settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
-        rows = self.project.query.outcomes(self._seqs, signals=signals, raters=raters)
         return speaking(
             (
                 row
@@ -224,16 +220,31 @@ class _ProofRows:
                 if (not settled_after or row.first > settled_after)
                 and (self.newest is not None or self.unread.speaks(row.decision, row.first or None))
             ),
-            self.left,
+            left,
+        )
+
+    def waiting(self, more: int) -> Waiting | None:
+        """What waits after the maturity mark, and whether it is enough for a test that needs so many rows more."""
+        if not len(self._late):
+            return None
+        rows = self._speaking(self.project.query.outcomes(self._late.seq.tolist()), Counter())
+        counting, latest = 0, float(self._late.at[0]) / 1e6
+        for row in islice(rows, more):
+            counting, latest = counting + 1, row.decision.at
+        return Waiting(
+            decisions=len(self._late),
+            open=int((~self._late.final).sum()),
+            counting=counting,
+            until=latest + self.settings.reward_after_s,
         )
 
     def refuse(self) -> None:
         """The error of a proof without rows, with the cure."""
         unusable = {name: count for name, count in self.left.items() if name not in (WAITING, BEFORE_CHANGE)}
         if unusable:
-            raise _nothing_speaks(self.task, unusable)
-        if self._waiting:
-            raise _too_early(self.task, self._waiting)
+            raise _nothing_speaks(self.settings.name, unusable)
+        if len(self._late):
+            raise _too_early(self.settings, self._late)
 
 
 def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
@@ -273,10 +284,12 @@ def _nothing_decided(task: str) -> InvalidInput:
     )
 
 
-def _too_early(task: str, waiting: int) -> InvalidInput:
+def _too_early(settings: TaskSettings, waiting: Draws) -> InvalidInput:
+    first = moment(float(waiting.at[0]) / 1e6 + settings.reward_after_s)
     return InvalidInput(
-        f"All {waiting:,} decisions of {task!r} that could be evidence are waiting for outcomes.",
+        f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
+        f"{int((~waiting.final).sum()):,} have none yet.",
         code="no_evidence",
-        hint="A proof reads decisions up to the moment before which nearly all outcomes are in. Send outcomes for "
-        "every decision (`headway signal`), or shorten reward_after_s, after which an outcome counts as missing.",
+        hint=f"{_MARK} Send the outcomes (`headway signal`), or shorten reward_after_s, after which an outcome counts "
+        f"as missing: for the first of them on {first}.",
     )

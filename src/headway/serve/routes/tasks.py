@@ -66,6 +66,7 @@ class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None
     difference: float | None  # only if the verdict shows an estimate
     interval: tuple[float, float] | None
+    waiting: int  # decisions that could not be counted yet, because their outcomes are not in
 
 
 class TaskVerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +76,8 @@ class TaskVerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     candidate: str
     against: str
-    more: int | None  # rows that are still needed, about
-    until: str | None  # when they will have come at the present rate
+    more: int | None  # rows that are still needed, about, and not made yet
+    until: str | None  # when they will have come at the present rate; with `more` 0, when those made will count
     evidence: str
 
 
