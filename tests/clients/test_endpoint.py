@@ -137,6 +137,26 @@ def test_a_refused_connection_and_a_timeout_have_different_messages(server: Mode
     assert caught.value.code == "upstream_timeout"
 
 
+def test_where_somebody_waits_only_what_may_pass_soon_is_tried_again(server: ModelServer) -> None:
+    gone = ModelServer()
+    gone.stop()
+    with endpoint(gone, patient=False, first_pause_s=100.0) as model, pytest.raises(Unavailable) as caught:
+        model.generate([ASK])
+    assert caught.value.code == "upstream_unreachable"
+    assert caught.value.message == "The upstream 'small' cannot be reached, at the first try."
+    assert caught.value.hint == "Start it, or correct its url under [upstreams.small] in headway.toml."
+    for pause, tries in (("0", 3), ("3600", 1)):
+        server.asked.clear()
+        server.behave = lambda *_, pause=pause: (503, {"retry-after": pause}, b"{}")
+        with endpoint(server, patient=False) as model, pytest.raises(Unavailable):
+            model.generate([ASK])
+        assert len(server.asked) == tries
+    server.asked.clear()
+    server.behave = lambda number, _: (503, {}, b"{}") if number < 3 else None
+    with endpoint(server, patient=False) as model:
+        assert model.generate([ASK])[0].text == "It is 5."
+
+
 def test_after_a_failure_no_more_is_sent_and_earlier_answers_arrive(server: ModelServer) -> None:
     server.behave = lambda _, body: (404, {}, b"{}") if "bad" in body["messages"][0]["content"] else None
     prompts = [Prompt(turns=(Turn("user", text),)) for text in ("fine", "bad", *("later",) * 20)]

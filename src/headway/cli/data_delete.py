@@ -145,4 +145,5 @@ def _counts(report: DeletionReport) -> str:
         (report.details, "detail"),
     ]
     parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in named if count]
+    parts += [f"{report.copies:,} {'copy' if report.copies == 1 else 'copies'} elsewhere"] if report.copies else []
     return ", ".join(parts) or "nothing"

@@ -35,8 +35,13 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
 
     session.folder.mkdir(parents=True, exist_ok=True)
     settings = load_settings(session.folder)  # an error in headway.toml is shown here, not in a child's log
-    needed = needed_workers(catalogue(settings.kits), settings, session.out.note)
-    return start(session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed)
+    kits = catalogue(settings.kits)
+    needed = needed_workers(kits, settings, session.out.note)
+    starting = [kits.all("workers")[name].starting for name in needed]
+    return start(
+        session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed,
+        notes=[line for line in starting if line],
+    )  # fmt: skip
 
 
 def needed_workers(kits: Catalogue, settings: Settings, note: Callable[[str], None]) -> dict[str, str]:

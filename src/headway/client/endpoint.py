@@ -5,7 +5,8 @@
         for place, reply in model.each(prompts): ...             # as they arrive, a few at once
 
 429, 5xx, broken connections and timeouts are retried, with growing pauses or after the server's `Retry-After`;
-`headway.client.outgoing` has the other rules for every call.
+`headway.client.outgoing` has the other rules for every call. Where somebody waits for the answer, `patient=False`: a
+server that cannot be reached or does not answer in time is an error at once, the rest is retried for a few seconds.
 
 Not covered: log-probabilities. Such an endpoint shows neither the tokens of a reply nor how probable a given one is:
 replies are `Counted` (nothing can be trained from them), `score` is refused, and a prompt has to be `turns`. Nor that
@@ -28,6 +29,7 @@ from headway.nouns.protocols import Completion, Counted, Delta, Prompt, Scored, 
 __all__ = ["ChatEndpoint"]
 
 _TRIES = 5
+_SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits
 _MOST_BYTES = 8_000_000
 _MOST_TOKENS = 1_000_000_000
 
@@ -47,8 +49,9 @@ class ChatEndpoint:
         at_once: int = 4,
         first_pause_s: float = 0.25,
         most_bytes: int = _MOST_BYTES,
+        patient: bool = True,
     ) -> None:
-        self.name, self.model, self.at_once = name, model, at_once
+        self.name, self.model, self.at_once, self._patient = name, model, at_once, patient
         self._max_tokens, self._first_pause_s = max_tokens, first_pause_s
         self._server = Outgoing(url, key=key, timeout_s=timeout_s, most_bytes=most_bytes, connections=2 * at_once)
 
@@ -145,15 +148,18 @@ class ChatEndpoint:
         return msgspec.json.encode(body)
 
     def _ask(self, prompt: Prompt, body: bytes, stop: threading.Event) -> Counted:
-        def wait(pause_s: float, _: CallFailed) -> bool:
-            return not stop.wait(pause_s)
+        def wait(pause_s: float, failure: CallFailed) -> bool:
+            soon = failure.kind not in ("unreachable", "timeout") and pause_s <= _LONGEST_WAIT_S
+            return (self._patient or soon) and not stop.wait(pause_s)
 
+        tries = _TRIES if self._patient else _SHORT_TRIES
         try:
             answer = self._server.post(
-                "/chat/completions", body, tries=_TRIES, first_pause_s=self._first_pause_s, wait=wait
+                "/chat/completions", body, tries=tries, first_pause_s=self._first_pause_s, wait=wait
             )
         except CallFailed as failure:
-            raise self._error(failure, f"{failure.tries} tries") from None
+            tried = "at the first try" if failure.tries == 1 else f"{failure.tries} tries"
+            raise self._error(failure, tried) from None
         return self._read(prompt, answer)
 
     def _error(self, failure: CallFailed, tried: str) -> HeadwayError:
@@ -162,7 +168,7 @@ class ChatEndpoint:
             return Unavailable(
                 f"The upstream {self.name!r} {failure.what}, {tried}.",
                 code=code,
-                hint=f"Its address is in {where}. Earlier answers are kept: start again later.",
+                hint=self._hint(failure, where),
             )
         if failure.kind == "malformed":
             return self._malformed(failure.what)
@@ -177,6 +183,13 @@ class ChatEndpoint:
         if failure.status in (401, 403):
             hint = "Check its key: the environment variable that key_env names"
         return InvalidSettings(f"The upstream {self.name!r} {what}.", code=code, hint=f"{hint}, {where}.")
+
+    def _hint(self, failure: CallFailed, where: str) -> str:
+        if self._patient:
+            return f"Its address is in {where}. Earlier answers are kept: start again later."
+        if failure.kind == "unreachable":
+            return f"Start it, or correct its url under {where} in headway.toml."
+        return f"Try again; its address and time limit are in {where}."
 
     def _read(self, prompt: Prompt, body: bytes) -> Counted:
         try:

@@ -280,10 +280,10 @@ def failure_of(response: httpx.Response, usable: frozenset[int] = frozenset()) -
 def connection_failure(error: Exception, timeout_s: float) -> CallFailed:
     """The meaning of a broken connection. The exception's own text may contain a header and is not repeated."""
     cause = type(error).__name__
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return CallFailed("unreachable", "cannot be reached", cause=cause)
     if isinstance(error, TimeoutError | httpx.TimeoutException):
         return CallFailed("timeout", f"did not answer within {timeout_s:g} s", cause=cause)
-    if isinstance(error, httpx.ConnectError):
-        return CallFailed("unreachable", "cannot be reached", cause=cause)
     return CallFailed("broken", "broke off in the middle", cause=cause)
 
 

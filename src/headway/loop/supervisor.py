@@ -76,7 +76,7 @@ class Supervisor:
                 return 0
             self.url = str(server.report["url"])
             server.arguments = self._server(urlsplit(self.url).port)  # started again, it keeps its address
-            note({"url": self.url})
+            note({"url": self.url, "workers": list(self._workers)})
             self._ready(self.url, self._page_link())
             self._start_others(children)
             while not children.stop_requests:

@@ -75,6 +75,7 @@ class Worker(NamedTuple):
 
     module: str
     needed: str  # "module:function" (settings) → bool
+    starting: str = ""  # what `headway up` says while it starts
 
 
 class Kit(NamedTuple):
@@ -103,6 +104,7 @@ class Kit(NamedTuple):
     crews: Mapping[str, str] = _NOTHING  # name → function (workers) → Crew
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
     spaces: Mapping[str, str] = _NOTHING  # heads of factored tasks, heads = "morph": name → Factored
+    erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
     @property
     def built_in(self) -> bool:

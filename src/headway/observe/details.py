@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Detail
 from headway.observe.database import Connection, Database, chunks, placeholders
 
-__all__ = ["LARGEST", "MOST", "as_text", "checked", "from_text", "having_details", "insert", "put", "read"]
+__all__ = ["LARGEST", "MOST", "as_text", "change", "checked", "from_text", "having_details", "insert", "put", "read"]
 
 LARGEST = 1 << 20  # bytes of one detail
 MOST = 16 << 20  # bytes of all details of one decision: an export writes them on one line
@@ -66,6 +66,15 @@ def put(connection: Connection, decision: str, rows: Prepared) -> None:
     total = connection.execute("SELECT SUM(LENGTH(data)) FROM details WHERE decision = ?", (raw,)).fetchone()[0] or 0
     if total > MOST:
         raise _too_large(f"The details of {decision} would have {total:,} bytes together", MOST)
+
+
+def change(connection: Connection, decision: str, kit: str, name: str, how: Callable[[bytes | None], bytes]) -> None:
+    """Replace a detail by what `how` makes of it (None: there is none), with no other writer in between."""
+    row = connection.execute(
+        "SELECT data FROM details WHERE decision = ? AND kit = ? AND name = ?", (id_bytes(decision), kit, name)
+    ).fetchone()
+    data = how(None if row is None else bytes(row[0]))
+    put(connection, decision, checked(decision, [Detail(kit, name, data)]))
 
 
 def read(database: Database, decision: str, kit: str | None = None) -> list[Detail]:

@@ -12,6 +12,7 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes, is_episode
 from headway.nouns.records import Decision, Detail, Ending, Signal
 from headway.observe.database import Connection, Database
+from headway.observe.details import change as change_details
 from headway.observe.details import checked
 from headway.observe.details import insert as insert_details
 from headway.observe.details import put as put_details
@@ -248,6 +249,10 @@ class Store:
         """Store a detail of a kit with a stored decision; replaces an existing detail of that name."""
         rows = checked(decision, [Detail(kit, name, data)])
         self._writer.write(lambda connection: put_details(connection, decision, rows))
+
+    def change_details(self, decision: str, kit: str, name: str, how: Callable[[bytes | None], bytes]) -> None:
+        """Replace a detail by what `how` makes of it; nobody, in any process, writes in between."""
+        self._writer.write(lambda connection: change_details(connection, decision, kit, name, how))
 
     def submit_details(self, decision: str, details: Sequence[Detail]) -> Future[None]:
         """The same for several details, without waiting."""

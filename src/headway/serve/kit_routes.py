@@ -92,7 +92,7 @@ def _paths(kit: Kit) -> Iterator[str]:
     """Every "module:object" string of a passport except for its routes."""
     for what in ("encoders", "worlds", "samples", "formats", "exports", "evidence", "options", "jobs", "tables"):
         yield from getattr(kit, what).values()
-    yield from kit.checks
+    yield from (*kit.checks, *kit.erases)
     for family in kit.families.values():
         yield from _strings(family)
     for command in (*kit.commands.values(), *kit.demos.values()):

@@ -39,3 +39,15 @@ def test_comments_at_the_same_moment_are_all_kept(project: Project, reply: str) 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda rater: comment(project, reply, "edit", "Better.", rater=rater), raters))
     assert {one.rater for one in kept_reply(project, reply).edits} == set(raters)
+
+
+def test_comments_of_two_processes_at_the_same_moment_are_all_kept(
+    project: Project, reply: str, tmp_path: Path
+) -> None:
+    with headway.open(tmp_path) as other, ThreadPoolExecutor(8) as threads:
+        list(
+            threads.map(
+                lambda at: comment((project, other)[at % 2], reply, "edit", "Better.", rater=f"rater{at}"), range(24)
+            )
+        )
+    assert {one.rater for one in kept_reply(project, reply).edits} == {f"rater{at}" for at in range(24)}

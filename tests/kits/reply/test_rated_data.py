@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headway.kits.reply.learn.data import RatedReply, Sample, cluster_of, divided, graded, is_held_out
-from headway.kits.reply.memory import LikedReply, examples
+from headway.kits.reply.memory import LikedReply, as_turns, nearest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -98,12 +98,12 @@ def test_liked_replies_to_similar_questions_become_examples() -> None:
         LikedReply("Who was Ada Lovelace?", "A mathematician.", 1.0),
         LikedReply("What is a glacier?", "A river of ice.", 0.5),
     ]
-    turns = examples(liked, "What is a geyser?", most=2)
+    turns = as_turns(nearest(liked, "What is a geyser?", most=2))
     assert [turn.role for turn in turns] == ["user", "assistant", "user", "assistant"]
     assert turns[-1].content == "A mountain that erupts."
     assert "Ada" not in " ".join(turn.content for turn in turns)
-    assert examples(liked, "What is a volcano?", most=3)[-1].content != "A mountain that erupts."
-    assert examples([], "What?") == ()
+    assert nearest(liked, "What is a volcano?", most=3)[-1].answer != "A mountain that erupts."
+    assert nearest([], "What?") == []
 
 
 # -- against forgetting

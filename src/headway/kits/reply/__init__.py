@@ -53,5 +53,12 @@ KIT = Kit(
         "compare": "headway.kits.reply.commands.compare:COMPARE",
         "learn": "headway.kits.reply.commands.learn:LEARN",
     },
-    workers={"worker": Worker(module="headway.kits.reply.worker", needed="headway.kits.reply.worker:needs_worker")},
+    erases=("headway.kits.reply.erase:erase",),
+    workers={
+        "worker": Worker(
+            module="headway.kits.reply.worker",
+            needed="headway.kits.reply.worker:needs_worker",
+            starting="The language model is being loaded; replies wait for it.",
+        )
+    },
 )

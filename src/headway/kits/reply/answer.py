@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KIT_NAME, KeptReply, from_details, redacted, to_details
+from headway.kits.reply.memory import LikedReply, as_turns, nearest
+from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
@@ -46,6 +48,7 @@ class PendingReply(NamedTuple):
     adapter: str  # the content hash of the adapter; "": the base alone
     foreign: bool
     started: float
+    examples: tuple[str, ...] = ()  # decisions whose liked replies are in the prompt
 
     @property
     def id(self) -> str:
@@ -97,35 +100,35 @@ def prepare(
     action = considered.decision.action
     adapter = "" if PolicyRef.parse(action).built_in else project.registry.find(action)
     foreign = settings.base in project.settings.upstreams
-    shown = turns if adapter or foreign else _with_examples(project, task, turns)
+    liked = [] if adapter or foreign else _examples(project, task, turns[-1].content)
+    system = 1 if turns[0].role == "system" else 0
     prompt = Prompt(
-        turns=tuple(shown),
+        turns=(*turns[:system], *as_turns(liked), *turns[system:]),
         max_tokens=settings.max_tokens if max_tokens is None else max_tokens,
         temperature=settings.temperature if temperature is None else temperature,
         top_p=settings.top_p if top_p is None else top_p,
         stop=tuple(stop),
         seed=secrets.randbits(31) if seed is None else seed,
     )
-    return PendingReply(considered, prompt, tuple(turns), settings.base, adapter, foreign, time.perf_counter())
+    started, shown = time.perf_counter(), tuple(one.decision for one in liked)
+    base = base_of(settings.base, project.folder)
+    return PendingReply(considered, prompt, tuple(turns), base, adapter, foreign, started, shown)
 
 
-def _with_examples(project: Project, task: str, turns: Sequence[Turn]) -> Sequence[Turn]:
+def _examples(project: Project, task: str, text: str) -> list[LikedReply]:
     """Liked replies as examples before the conversation, while there are too few ratings to train an adapter."""
     from headway.kits.reply.learn.material import liked_replies
-    from headway.kits.reply.memory import examples
 
     rows, good, bad = [], 0, 0
     for row in islice(project.query.settled(task, signals=True), _MOST_READ):
         rows.append(row)
         good, bad = good + ((row.reward or 0.0) > 0.0), bad + ((row.reward or 0.0) < 0.0)
         if len(rows) >= _START and min(good, bad) >= _START_OF_SIGN:
-            return turns
+            return []
     if not rows:
-        return turns
+        return []
     replies = ((row, from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)) for row in rows)
-    liked = liked_replies([(row, reply) for row, reply in replies if reply is not None])
-    system = 1 if turns[0].role == "system" else 0
-    return [*turns[:system], *examples(liked, turns[-1].content), *turns[system:]]
+    return nearest(liked_replies([(row, reply) for row, reply in replies if reply is not None]), text)
 
 
 def keep(project: Project, pending: PendingReply, completion: Completion) -> AnsweredTurn:
@@ -143,6 +146,7 @@ def keep(project: Project, pending: PendingReply, completion: Completion) -> Ans
         latency_s=round(time.perf_counter() - pending.started, 3),
         foreign=pending.foreign,
         role=pending.considered.decision.situation.role,
+        examples=pending.examples,
     )
     kept = redacted(kept, project.redact)
     considered = pending.considered._replace(details=to_details(kept))
@@ -161,7 +165,7 @@ def generator_of(project: Project, pending: PendingReply) -> Iterator[Generator]
         return
     from headway.kits.reply.generators import open_generator
 
-    with open_generator(project, pending.base) as (generator, _):
+    with open_generator(project, pending.base, patient=False) as (generator, _):
         yield generator
 
 

@@ -6,14 +6,16 @@
 
     async for delta in AsyncLanguageWorker(Path("."), "smollm2").stream(prompt): ...
 
-Without a worker: `Unavailable`, code `worker_missing`, with the command. Closing a stream or cancelling the task
-cancels the question: the worker stops generating tokens for it. `deadline_s` limits the whole answer.
+Without a worker: `Unavailable`, code `worker_missing`, with the command. While `headway up` starts one, a question
+waits for it. Closing a stream or cancelling the task cancels the question: the worker stops generating tokens for it.
+`deadline_s` limits the whole answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -44,6 +46,8 @@ from headway.kits.reply.wire import (
     reachable,
     socket_of,
 )
+from headway.loop.lock import holder
+from headway.loop.supervisor import LOCK as UP_LOCK
 from headway.nouns.errors import HeadwayError, Unavailable
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
@@ -51,13 +55,15 @@ __all__ = ["AsyncLanguageWorker", "LanguageWorker"]
 
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
+_NAME = "worker"  # of the process that `headway up` starts
+_START_S, _LOOK_S = 60.0, 0.1  # how long it may take to start, and how often we look
 
 
 class _Questions:
     """The settings that both clients share: worker, model, deadline."""
 
     def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None, adapter: str = "") -> None:
-        self._path = socket_of(folder)
+        self._path, self._up = socket_of(folder), folder / ".headway" / UP_LOCK
         self._model = named(model)
         self._deadline_s = deadline_s
         self._adapter = adapter  # the content hash of a bundle; "": the base alone
@@ -65,6 +71,20 @@ class _Questions:
     @property
     def model(self) -> str:
         return self._model
+
+    def _until(self, question: Question) -> float:
+        """How long to wait for a worker that is being started."""
+        if isinstance(question, HealthQuestion):
+            return 0.0
+        return time.monotonic() + min(_START_S, _START_S if self._deadline_s is None else self._deadline_s)
+
+    def _check_starting(self, until: float) -> None:
+        """Nobody listens: raise, unless `headway up` starts a worker and there is time left."""
+        note = holder(self._up)
+        if note is None or _NAME not in note.get("workers", (_NAME,)):
+            raise no_worker(restart=note is not None)
+        if time.monotonic() >= until:
+            raise no_worker(late=True)
 
     def _generate(self, prompts: Sequence[Prompt], *, stream: bool) -> Generate:
         return Generate(self._model, tuple(prompts), stream, self._deadline_s, self._adapter)
@@ -98,17 +118,31 @@ class LanguageWorker(_Questions):
     @contextmanager
     def _ask(self, question: Question) -> Iterator[Iterator[Answer]]:
         body = frame(question)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        with self._connected(self._until(question)) as connection:
+            try:
+                connection.sendall(body)
+            except OSError as error:
+                raise _lost(error) from error
+            yield self._answers(connection)
+
+    def _connected(self, until: float) -> socket.socket:
+        while True:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             connection.settimeout(SILENCE_S)
             try:
                 with reachable(self._path) as address:
                     connection.connect(address)
-                connection.sendall(body)
-            except _MISSING as error:
-                raise no_worker() from error
+                return connection
+            except _MISSING:
+                connection.close()
+                self._check_starting(until)
             except OSError as error:
+                connection.close()
                 raise _lost(error) from error
-            yield self._answers(connection)
+            except BaseException:
+                connection.close()
+                raise
+            time.sleep(_LOOK_S)
 
     def _answers(self, connection: socket.socket) -> Iterator[Answer]:
         last = False
@@ -155,11 +189,7 @@ class AsyncLanguageWorker(_Questions):
     @asynccontextmanager
     async def _ask(self, question: Question) -> AsyncIterator[AsyncIterator[Answer]]:
         body = frame(question)
-        try:
-            with reachable(self._path) as address:
-                reader, writer = await asyncio.open_unix_connection(address)
-        except _MISSING as error:
-            raise no_worker() from error
+        reader, writer = await self._connected(self._until(question))
         try:
             writer.write(body)
             await writer.drain()
@@ -168,6 +198,15 @@ class AsyncLanguageWorker(_Questions):
             raise _lost(error) from error
         finally:
             writer.close()
+
+    async def _connected(self, until: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while True:
+            try:
+                with reachable(self._path) as address:
+                    return await asyncio.open_unix_connection(address)
+            except _MISSING:
+                self._check_starting(until)
+            await asyncio.sleep(_LOOK_S)
 
     async def _answers(self, reader: asyncio.StreamReader) -> AsyncIterator[Answer]:
         last = False

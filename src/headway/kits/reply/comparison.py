@@ -22,7 +22,7 @@ from headway.kits.reply.learn.material import liked_replies
 from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
 from headway.kits.reply.writer import ReplyWriter
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError
+from headway.nouns.errors import HeadwayError, UnknownName
 from headway.nouns.protocols import Completion, Progress
 from headway.prove.sequential import e_process
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "two_policies", "vote"]
 
+BASE = "base@0"
 _PREFERRED = "preferred"
 
 
@@ -98,16 +99,32 @@ def comparison(
 
 
 def two_policies(project: Project, task: str, policy: str | None, against: str | None) -> tuple[str, str]:
-    """Whom to compare: by default the newest candidate with the current policy, or that with the base."""
+    """Whom to compare: by default the newest candidate with the current policy, or that with the base.
+
+    UnknownName if there are no two.
+    """
     current = project.standing(task).current.ref
     if policy is None:
         newest = project.ledger.last(task, "candidate", "shadow")
         policy = newest.policy if newest is not None else current
-    if against is None:
-        against = current if current != policy else "base@0"
-    if not PolicyRef.parse(policy).built_in:
-        policy = str(project.registry.ref(project.registry.find(policy)))
-    return policy, against
+    mine = _reference(project, task, policy)
+    theirs = _reference(project, task, against or (current if current != mine else BASE))
+    if mine == theirs:
+        alone = f"{task!r} has no candidate beside {theirs}" if policy == current else f"both are {theirs}"
+        raise UnknownName(
+            f"There is nothing to compare: {alone}.",
+            code="no_candidate_policy",
+            hint=f"Rate replies and run: headway learn {task}",
+        )
+    return mine, theirs
+
+
+def _reference(project: Project, task: str, policy: str) -> str:
+    """The whole name of a policy of this task."""
+    ref, _ = project.servings.resolve(project.settings.task(task), policy)
+    if PolicyRef.parse(ref).built_in and ref != BASE:
+        raise UnknownName(f"{ref} writes no replies.", code="unknown_policy", hint=f"The model alone is {BASE}.")
+    return ref
 
 
 def _beside(project: Project, ref: str) -> list[tuple[str, str]]:

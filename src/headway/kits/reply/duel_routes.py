@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from headway.kits.reply import duels
 from headway.kits.reply.client import AsyncLanguageWorker
+from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.project import Project
 from headway.serve.endpoint import Call, endpoint, strict
@@ -111,7 +112,8 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
 async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> str:
     """A reply of the worker; the server holds no model."""
     adapter = "" if PolicyRef.parse(policy).built_in else project.registry.find(policy)
-    worker = AsyncLanguageWorker(project.folder, project.settings.task(asked.task).base, adapter=adapter)
+    base = base_of(project.settings.task(asked.task).base, project.folder)
+    worker = AsyncLanguageWorker(project.folder, base, adapter=adapter)
     (reply,) = await worker.generate([asked.prompt])
     return reply.text.strip()
 

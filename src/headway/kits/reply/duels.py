@@ -6,7 +6,7 @@
 
 A comparison is the decision that `headway compare --ask` stores (see `comparison`). Here it is stored together with the
 vote: until then it waits in a file of `.headway/work/duels`, so that neither the log nor any summary of it tells the
-order. A duel is voted on once, by whom it was made for; after a day it is forgotten.
+order. A duel is voted on once, by whom it was made for; after a day it is forgotten. Deletions reach it (`erase`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import Decision
 
 if TYPE_CHECKING:
+    from headway.observe.erasing import Erasing
     from headway.project import Project
 
-__all__ = ["Duel", "DuelQuestion", "VotedDuel", "choose", "opponents", "seal", "vote"]
+__all__ = ["Duel", "DuelQuestion", "VotedDuel", "choose", "erase_duels", "opponents", "seal", "vote"]
 
 PREFERRED = "preferred"
 _KEPT_S = 24 * 3600.0
@@ -72,14 +73,7 @@ def opponents(project: Project, task: str, policy: str | None, against: str | No
         raise UnknownName(
             f"{task!r} is not a reply task.", code="not_a_reply_task", hint="Compare its policies with headway compare."
         )
-    mine, theirs = two_policies(project, task, policy, against)
-    if mine == theirs:
-        raise UnknownName(
-            f"There is nothing to compare: {task!r} has no candidate beside {theirs}.",
-            code="no_candidate_policy",
-            hint=f"Run: headway learn {task}",
-        )
-    return mine, theirs
+    return two_policies(project, task, policy, against)
 
 
 def choose(
@@ -174,7 +168,10 @@ def _files(project: Project) -> list[Path]:
 
 
 def _read(path: Path) -> Decision | None:
+    """None: it is not there, or older than a day."""
     try:
+        if path.stat().st_mtime < time.time() - _KEPT_S:
+            return None
         return msgspec.json.decode(path.read_bytes(), type=Decision)
     except (OSError, msgspec.MsgspecError):
         return None
@@ -198,3 +195,25 @@ def _forget(project: Project) -> None:
         if at < oldest or place >= _MOST_OPEN:
             path.unlink(missing_ok=True)
             path.with_suffix(".voted").unlink(missing_ok=True)
+
+
+def erase_duels(project: Project, going: Erasing) -> int:
+    """Remove the files that a deletion reaches, and all that are older than a day; how many it reaches."""
+    if not going.dry_run:
+        _forget(project)
+    wanted = going.wanted
+    found = [(path, read) for path in _folder(project).glob("*.json") if (read := _read(path)) is not None]
+    if wanted.task is not None:
+        found = [(path, read) for path, read in found if read.task == wanted.task]
+    texts = going.of_texts([read.situation.text for _, read in found])
+    ids = going.of_ids([read.id for _, read in found])
+    count = 0
+    for path, read in found:
+        old = wanted.before is not None and read.at < wanted.before
+        theirs = wanted.rater is not None and read.key == wanted.rater
+        if old or theirs or read.situation.text in texts or read.id in ids:
+            count += 1
+            if not going.dry_run:
+                path.unlink(missing_ok=True)
+                path.with_suffix(".voted").unlink(missing_ok=True)
+    return count

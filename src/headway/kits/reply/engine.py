@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from headway.kits.reply.formats import FormatChange
     from headway.kits.reply.language import LanguageModel, Request, RunningBatch
 
-__all__ = ["LanguageEngine", "ModelJob"]
+__all__ = ["MOST_MODELS", "LanguageEngine", "ModelJob"]
 
 logger = logging.getLogger("headway.loop")
 _MOST_JOBS = 256
-_MOST_MODELS = 2
+MOST_MODELS = 2
 _MOST_ADAPTERS = 6  # of one model, in memory
 _RANK = 16  # of adapters that are taken without compiling the model again
 
@@ -264,7 +264,7 @@ class LanguageEngine:
 
         use_threads(self._threads)
         idle = sorted((name for name, one in self._loaded.items() if not one.busy), key=lambda n: self._loaded[n].used)
-        self._unload(idle[: max(0, len(self._loaded) + 1 - _MOST_MODELS)])
+        self._unload(idle[: max(0, len(self._loaded) + 1 - MOST_MODELS)])
         model = LanguageModel.load(
             folder,
             name=Path(name).name,

@@ -36,11 +36,11 @@ def local(
 
 
 @contextmanager
-def open_generator(project: Project, model: str) -> Iterator[tuple[Generator, str]]:
+def open_generator(project: Project, model: str, *, patient: bool = True) -> Iterator[tuple[Generator, str]]:
     """The generator for a model's name, and a short hash of everything that its answers depend on.
 
     The name is an upstream of headway.toml, else a local model in the project's worker, or in this process
-    if no worker is running.
+    if no worker is running. Not `patient`: somebody waits, so an upstream that cannot be reached is an error at once.
     """
     settings = project.settings
     if model in settings.upstreams or "://" in model:
@@ -60,6 +60,7 @@ def open_generator(project: Project, model: str) -> Iterator[tuple[Generator, st
             key=settings.key(upstream.key_env) if upstream.key_env else "",
             timeout_s=upstream.timeout_s,
             max_tokens=upstream.max_tokens,
+            patient=patient,
         ) as endpoint:
             yield endpoint, _hash(f"{upstream.url}\0{upstream.model}\0{upstream.max_tokens}")
         return

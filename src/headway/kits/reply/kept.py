@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 __all__ = [
+    "COMMENTS",
+    "EXAMPLES",
     "KIT_NAME",
+    "REPLY",
     "Comment",
     "KeptReply",
     "comments_detail",
+    "comments_of",
     "from_details",
     "kept",
     "kept_reply",
@@ -35,7 +39,8 @@ __all__ = [
 ]
 
 KIT_NAME = "reply"
-_REPLY, _TURNS, _COMMENTS = "reply", "turns", "comments"  # the names of the details
+REPLY, COMMENTS, EXAMPLES = "reply", "comments", "examples"  # the names of the details
+_TURNS = "turns"
 _MOST_TURNS = 900_000  # bytes of one detail; a longer conversation loses its oldest turns here
 _MOST_PROMPT_TOKENS = 50_000
 
@@ -73,6 +78,7 @@ class KeptReply(msgspec.Struct, frozen=True, kw_only=True):
     redacted: bool = False  # a secret was removed, and the tokens with it
     role: str = ""
     comments: tuple[Comment, ...] = ()
+    examples: tuple[str, ...] = ()  # decisions whose liked replies were in the prompt: its tokens spell them
 
     @property
     def exact(self) -> bool:
@@ -120,20 +126,27 @@ def redacted(reply: KeptReply, redact: Callable[[str], str]) -> KeptReply:
 def to_details(reply: KeptReply) -> tuple[Detail, ...]:
     """The details to store with the decision."""
     fields = msgspec.structs.asdict(reply)
-    turns, comments = fields.pop("turns"), fields.pop("comments")
+    turns, comments, examples = (fields.pop(name) for name in ("turns", "comments", "examples"))
     if len(reply.prompt_tokens) > _MOST_PROMPT_TOKENS:
         fields["prompt_tokens"] = ()  # the turns say the same
     details = [
-        Detail(KIT_NAME, _REPLY, msgspec.json.encode(fields)),
+        Detail(KIT_NAME, REPLY, msgspec.json.encode(fields)),
         Detail(KIT_NAME, _TURNS, msgspec.json.encode(_fitting(turns))),
     ]
     if comments:
         details.append(comments_detail(comments))
+    if examples:
+        details.append(Detail(KIT_NAME, EXAMPLES, msgspec.json.encode(examples)))
     return tuple(details)
 
 
 def comments_detail(comments: Sequence[Comment]) -> Detail:
-    return Detail(KIT_NAME, _COMMENTS, msgspec.json.encode(list(comments)))
+    return Detail(KIT_NAME, COMMENTS, msgspec.json.encode(list(comments)))
+
+
+def comments_of(data: bytes | None) -> list[Comment]:
+    """What `comments_detail` stored."""
+    return [] if data is None else msgspec.json.decode(data, type=list[Comment])
 
 
 def _fitting(turns: Sequence[Turn]) -> list[Turn]:
@@ -150,19 +163,20 @@ def _fitting(turns: Sequence[Turn]) -> list[Turn]:
 
 def from_details(details: dict[str, bytes], decision: str = "") -> KeptReply | None:
     """The reply that `to_details` stored; None if the decision has none."""
-    if _REPLY not in details:
+    if REPLY not in details:
         return None
     try:
-        reply = msgspec.json.decode(details[_REPLY], type=KeptReply)
+        reply = msgspec.json.decode(details[REPLY], type=KeptReply)
         turns = msgspec.json.decode(details.get(_TURNS, b"[]"), type=tuple[Turn, ...])
-        comments = msgspec.json.decode(details.get(_COMMENTS, b"[]"), type=tuple[Comment, ...])
+        comments = msgspec.json.decode(details.get(COMMENTS, b"[]"), type=tuple[Comment, ...])
+        examples = msgspec.json.decode(details.get(EXAMPLES, b"[]"), type=tuple[str, ...])
     except msgspec.MsgspecError as error:
         raise Damaged(
             f"The reply of {decision or 'a decision'} cannot be read: {error}.",
             code="reply_damaged",
             hint="Restore the store from a backup, or delete this decision.",
         ) from error
-    return msgspec.structs.replace(reply, turns=turns, comments=comments)
+    return msgspec.structs.replace(reply, turns=turns, comments=comments, examples=examples)
 
 
 # -- reading them back

@@ -1,6 +1,6 @@
 """Few-shot memory: liked replies as examples in the prompt, while there are too few ratings to train weights.
 
-examples(liked, "What is rust?", most=2)      # turns of user and assistant, nearest last
+as_turns(nearest(liked, "What is rust?", most=2))      # turns of user and assistant, nearest last
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from headway.nouns.protocols import Turn
 
-__all__ = ["LikedReply", "examples"]
+__all__ = ["LikedReply", "as_turns", "nearest"]
 
 _WORD = re.compile(r"\w+")
 _LONGEST = 1_000  # characters of an example's answer
@@ -25,10 +25,11 @@ class LikedReply(NamedTuple):
     question: str
     answer: str
     reward: float
+    decision: str = ""  # where it was liked
 
 
-def examples(liked: Sequence[LikedReply], text: str, *, most: int = 2) -> tuple[Turn, ...]:
-    """The liked replies whose questions are nearest to a text, as turns; the nearest comes last.
+def nearest(liked: Sequence[LikedReply], text: str, *, most: int = 2) -> list[LikedReply]:
+    """The liked replies whose questions are nearest to a text; the nearest comes last.
 
     Nearness is the cosine of word counts, with the reward as a small advantage. An answer to the same question is not
     an example: it would be copied.
@@ -39,10 +40,12 @@ def examples(liked: Sequence[LikedReply], text: str, *, most: int = 2) -> tuple[
          if one.question.strip() != text.strip() and len(one.answer) <= _LONGEST),
         reverse=True,
     )[:most]  # fmt: skip
-    turns: list[Turn] = []
-    for _, place in reversed(ranked):
-        turns += [Turn("user", liked[place].question), Turn("assistant", liked[place].answer)]
-    return tuple(turns)
+    return [liked[place] for _, place in reversed(ranked)]
+
+
+def as_turns(chosen: Sequence[LikedReply]) -> tuple[Turn, ...]:
+    pairs = ((Turn("user", one.question), Turn("assistant", one.answer)) for one in chosen)
+    return tuple(turn for pair in pairs for turn in pair)
 
 
 def _counts(text: str) -> Counter[str]:

@@ -8,13 +8,22 @@ withdraw(project, "dec_…", rater="ann")           # all of it, from one rater
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from headway.kits import models
-from headway.kits.reply.kept import KIT_NAME, Comment, KeptReply, comments_detail, from_details, kept_reply
+from headway.kits.reply.kept import (
+    COMMENTS,
+    KIT_NAME,
+    Comment,
+    KeptReply,
+    comments_detail,
+    comments_of,
+    from_details,
+    kept_reply,
+)
+from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision
 
@@ -24,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["comment", "history", "rate", "rating_of", "withdraw"]
 
 _STARS, _THUMB = "stars", "thumb"
-_writing = threading.Lock()
 _SIGNALS = {"edit": "edited", "critique": "critiqued"}
 
 
@@ -78,12 +86,12 @@ def withdraw(project: Project, decision: str, *, rater: str = "") -> list[str]:
 
 def _add(project: Project, decision: str, added: Comment) -> None:
     """Store a comment in place of the rater's earlier one of its kind: nobody fills the room of the others."""
-    with _writing:  # two threads of a server must not drop one another's comment
-        others = [
-            one for one in kept_reply(project, decision).comments if (one.rater, one.kind) != (added.rater, added.kind)
-        ]
-        detail = comments_detail([*others, added])
-        project.store.keep_details(decision, detail.kit, detail.name, detail.data)
+
+    def with_it(data: bytes | None) -> bytes:
+        others = [one for one in comments_of(data) if (one.rater, one.kind) != (added.rater, added.kind)]
+        return comments_detail([*others, added]).data
+
+    project.store.change_details(decision, KIT_NAME, COMMENTS, with_it)
 
 
 def _live(project: Project, decision: str, rater: str) -> dict[str, float]:
@@ -127,7 +135,8 @@ def _check_window(project: Project, decision: Decision, text: str) -> None:
     try:
         from tokenizers import Tokenizer
 
-        folder: Path = models.folder(project.settings.task(decision.task).base, project.settings.cache)
+        base = base_of(project.settings.task(decision.task).base, project.folder)
+        folder: Path = models.folder(base, project.settings.cache)
         window = int(json.loads((folder / "config.json").read_text("utf-8"))["max_position_embeddings"])
         count = len(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids)
     except (HeadwayError, ImportError, KeyError, TypeError, ValueError, OSError):

@@ -46,6 +46,7 @@ __all__ = [
     "WorkerFailure",
     "WorkerStatus",
     "answer_of",
+    "base_of",
     "error_of",
     "failure",
     "frame",
@@ -184,11 +185,20 @@ def error_of(failed: WorkerFailure) -> HeadwayError:
     return _KINDS.get(failed.kind, HeadwayError)(failed.message, code=failed.code, hint=failed.hint)
 
 
-def no_worker() -> Unavailable:
+def no_worker(*, late: bool = False, restart: bool = False) -> Unavailable:
+    """Nobody listens. `late`: `headway up` starts a worker, in vain; `restart`: it was started without one."""
+    if late:
+        return Unavailable(
+            "The language worker of `headway up` is still starting.",
+            code="worker_missing",
+            hint="If it takes long, see its log: .headway/run/worker.log",
+        )
     return Unavailable(
         "This needs a language worker, but none is running for this project.",
         code="worker_missing",
-        hint="Start one in the project's folder: headway worker",
+        hint="Start `headway up` again: this task was declared after it."
+        if restart
+        else "Start one in the project's folder: headway worker",
     )
 
 
@@ -198,6 +208,11 @@ def named(model: str | Path) -> str:
     if isinstance(model, Path) or text.startswith((".", "/", "~")):
         return str(Path(text).expanduser().resolve())
     return text
+
+
+def base_of(base: str, folder: Path) -> str:
+    """The base of a task: a name, or an absolute path; in headway.toml a path begins at the project's folder."""
+    return str((folder / Path(base).expanduser()).resolve()) if base.startswith((".", "/", "~")) else base
 
 
 def socket_of(folder: Path) -> Path:

@@ -4,8 +4,9 @@
     python -m headway.kits.reply.worker FOLDER       # the same as a child of `headway up`
 
 Its clients are `LanguageWorker` and `AsyncLanguageWorker` in client.py. The socket is in `.headway/run/` (0700), with
-mode 0600; a second worker for the same project is refused. Models are loaded on the first question. When it stops,
-running answers get a few more seconds, and other questions get an error.
+mode 0600; a second worker for the same project is refused. Models are loaded on the first question; the child of
+`headway up` loads those of the reply tasks at once. When it stops, running answers get a few more seconds, and other
+questions get an error.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from headway.kits import models
-from headway.kits.reply.engine import LanguageEngine, ModelJob
+from headway.kits.reply.engine import MOST_MODELS, LanguageEngine, ModelJob
 from headway.kits.reply.wire import (
     ALIVE_S,
     LOCK,
@@ -34,10 +35,13 @@ from headway.kits.reply.wire import (
     PREFIX,
     Alive,
     Answer,
+    Generate,
     HealthQuestion,
     Question,
     TextDelta,
+    WorkerFailure,
     WorkerStatus,
+    base_of,
     failure,
     frame,
     question_of,
@@ -49,7 +53,7 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.promote.registry import Registry
 from headway.settings import Settings, load
 
-__all__ = ["WorkerServer", "adapter_folder", "main", "needs_worker"]
+__all__ = ["WorkerServer", "adapter_folder", "local_bases", "main", "needs_worker"]
 
 logger = logging.getLogger("headway.loop")
 _GRACE_S = 4.0  # `up` waits for five seconds
@@ -70,10 +74,13 @@ class WorkerServer:
         threads: int = 0,
         idle_s: float = 600.0,
         grace_s: float = _GRACE_S,
+        preload: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        cache = load(folder, environ).cache
+        settings = load(folder, environ)
+        cache = settings.cache
+        self._say, self._preload = say, local_bases(settings)[:MOST_MODELS] if preload else []
         adapters = folder / ".headway" / "run" / "adapters"
         self._announce = announce  # called with the socket once it listens
         self._engine = LanguageEngine(
@@ -122,6 +129,8 @@ class WorkerServer:
         self._engine.start()
         self._announce(socket_of(self.folder))
         self.ready.set()
+        for base in self._preload:
+            self._engine.put(ModelJob(Generate(base_of(base, self.folder), ()), self._loaded))
         try:
             await self._stop.wait()
         finally:
@@ -130,6 +139,11 @@ class WorkerServer:
             await loop.run_in_executor(None, self._engine.stop, self._grace_s)
             if open_connections:
                 await asyncio.wait(open_connections, timeout=1.0)
+
+    def _loaded(self, answer: Answer) -> None:
+        """A model that cannot be loaded is said now, not with the first question."""
+        if isinstance(answer, WorkerFailure):
+            self._say(f"{answer.message} {answer.hint}".rstrip())
 
     # -- one question
 
@@ -252,7 +266,13 @@ def adapter_folder(project: Path, digest: str, into: Path) -> Path:
 
 def needs_worker(settings: Settings) -> bool:
     """Whether a task uses a local language model."""
-    return any(task.kind == "reply" for task in settings.tasks.values())
+    return bool(local_bases(settings))
+
+
+def local_bases(settings: Settings) -> list[str]:
+    """The models of the reply tasks that answer on this machine."""
+    replies = (task.base for task in settings.tasks.values() if task.kind == "reply")
+    return list(dict.fromkeys(base for base in replies if base not in settings.upstreams))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -265,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        return WorkerServer(options.folder, say=_say, announce=_announce, idle_s=options.idle).run()
+        return WorkerServer(options.folder, say=_say, announce=_announce, idle_s=options.idle, preload=True).run()
     except HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headway.kits import models
 from headway.kits.reply.adapters import write_peft
+from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.protocols import Completion, Prompt, Turn
 
@@ -34,7 +35,7 @@ class ReplyWriter:
     def _model(self) -> LanguageModel:
         from headway.kits.reply.language import LanguageModel
 
-        base = str(getattr(self._settings, "base", "") or "smollm2")
+        base = base_of(str(getattr(self._settings, "base", "") or "smollm2"), self._project.folder)
         return LanguageModel.load(models.folder(base, self._project.settings.cache))
 
     def replies(self, ref: str, texts: Sequence[str], *, seed: int, max_tokens: int = 0) -> list[Completion]:

@@ -14,6 +14,7 @@ from headway.nouns.times import rfc3339
 from headway.observe import erase as rows
 from headway.observe.database import Waiting
 from headway.observe.erase import DeletionFilter, MatchedRows
+from headway.observe.erasing import Erasing
 from headway.observe.experience import part_of
 from headway.project.publish import add_bundle, new_entry
 from headway.promote.ledger import Entry
@@ -39,6 +40,7 @@ class DeletionReport:
     jobs: int = 0
     experiences: int = 0
     details: int = 0  # data of kits about the decisions
+    copies: int = 0  # of deleted texts, that kits kept elsewhere
     tasks: tuple[str, ...] = ()
     snapshots: Mapping[str, str] = field(default_factory=dict)  # online policies without the deleted rows, by task
     bundles: tuple[str, ...] = ()  # learned from deleted rows
@@ -86,6 +88,7 @@ def _erase(
         bundles = _bundles(project, matched)
         snapshots = [] if dry_run else _snapshots(project, matched)
         with suppress(_RollBack), project.database.transaction() as connection:
+            copies = _erase_copies(project, Erasing(connection, wanted, matched, dry_run))
             deleted = rows.erase(connection, wanted, matched)
             for snapshot in snapshots:
                 project.ledger.write(connection, snapshot)
@@ -103,6 +106,7 @@ def _erase(
         jobs=deleted["jobs"],
         experiences=deleted.get("experiences", 0),
         details=deleted["details"],
+        copies=copies,
         tasks=tuple(matched.tasks),
         snapshots={snapshot.task: snapshot.policy for snapshot in snapshots},
         bundles=tuple(bundles),
@@ -116,6 +120,20 @@ def _erase(
         with suppress(HeadwayError):  # no longer declared: there is no reward definition
             project.settle(task)
     return replace(report, remains=tuple(project.database.purge(rewrite=rewrite, waiting=waiting)))
+
+
+def _erase_copies(project: Project, going: Erasing) -> int:
+    """What kits hold of the deleted rows outside them: files, and details of other decisions."""
+    paths = [(kit, path) for kit in project.catalogue for path in kit.erases]
+    return sum(erase_copies(project, going) for _, erase_copies in project.catalogue.usable(paths))
+
+
+def _has_copies(project: Project, wanted: DeletionFilter, matched: MatchedRows) -> bool:
+    copies = 0
+    with suppress(_RollBack), project.database.transaction() as connection:
+        copies = _erase_copies(project, Erasing(connection, wanted, matched, True))
+        raise _RollBack
+    return copies > 0
 
 
 @contextmanager
@@ -142,7 +160,7 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
     now = project.clock()
     wanted = DeletionFilter(before=now - days * 86_400.0)
     planned = rows.plan_deletion(project.database, wanted)
-    if planned.nothing:
+    if planned.nothing and not _has_copies(project, wanted, planned):
         return None
     count, latest = rows.extent(project.database)
     if count and planned.decisions == count:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import threading
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from headway.settings import settings_lines
 
 _PATIENCE_S = 60.0
 _REDACT = Redactor()  # whatever the project redacts in texts
-_checking = threading.Lock()  # one checkup at a time: each is a process
+_checkups: dict[tuple[Any, ...], asyncio.Task[Any]] = {}  # that run now: each is a process
 
 
 class SettingsLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,18 +128,30 @@ class CheckupQuery(strict):
 async def checkup(call: Call) -> CheckupAnswer:
     """What `headway doctor --quick` finds, or `headway doctor` if it is to be thorough: in a process of its own."""
     query: CheckupQuery = call.query
-    return await call.in_far_thread(_checked, str(call.server.project.folder), query.thorough)
+    asked = (str(call.server.project.folder), query.thorough)
+    place = (asyncio.get_running_loop(), *asked)
+    running = _checkups.get(place)  # calls that come while it runs share its answer
+    if running is None:
+        running = _checkups[place] = asyncio.ensure_future(call.in_far_thread(_checked, *asked))
+        running.add_done_callback(lambda done: _finished(place, done))
+    answer: CheckupAnswer = await asyncio.shield(running)  # whoever leaves ends it for nobody
+    return answer
+
+
+def _finished(place: tuple[Any, ...], done: asyncio.Task[Any]) -> None:
+    del _checkups[place]
+    if not done.cancelled():
+        done.exception()  # nobody may be left to ask
 
 
 def _checked(folder: str, thorough: bool) -> CheckupAnswer:
     command = [sys.executable, "-m", "headway", "--project", folder, "doctor", "--json"]
     command += [] if thorough else ["--quick"]
-    with _checking:
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
-            document: dict[str, Any] = msgspec.json.decode(done.stdout)
-            return msgspec.convert(document, CheckupAnswer)
-        except (subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
-            raise Unavailable(
-                "The checks did not finish.", code="doctor_failed", hint="Run them in the terminal: headway doctor"
-            ) from error
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+        document: dict[str, Any] = msgspec.json.decode(done.stdout)
+        return msgspec.convert(document, CheckupAnswer)
+    except (subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
+        raise Unavailable(
+            "The checks did not finish.", code="doctor_failed", hint="Run them in the terminal: headway doctor"
+        ) from error

@@ -165,6 +165,8 @@ class _Talk:
         settings = self.project.settings.task(self.task)
         current = self.project.current(self.task).ref
         self.out.line(f"{self.task}: {current} on {settings.base}. /help lists commands, /quit ends.", style="dim")
+        if self.tty and (line := self._waits_for(settings.base)):
+            self.out.line(line, style="dim")
         while (text := self._line("you> ")) is not None:
             if not text.strip():
                 continue
@@ -176,6 +178,21 @@ class _Talk:
         self.out.line()
         if self.answered:
             self.session.next("headway chat --history")
+
+    def _waits_for(self, base: str) -> str:
+        """What the first reply will wait for, or what is missing; empty if the model is there."""
+        from headway.kits.reply.client import LanguageWorker
+        from headway.kits.reply.wire import base_of
+        from headway.nouns.errors import Unavailable
+
+        if base in self.project.settings.upstreams:
+            return ""
+        try:
+            loaded = LanguageWorker(self.project.folder, base).health().models
+        except Unavailable as error:
+            return f"{error.message} {error.hint}"
+        there = any(model.name == base_of(base, self.project.folder) for model in loaded)
+        return "" if there else f"{base} is being loaded; the first reply waits for it."
 
     def answer_all(self, prompts: list[str]) -> None:
         """Answer prompts that do not belong together, to be rated later."""

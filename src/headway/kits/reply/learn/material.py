@@ -12,6 +12,7 @@ from headway.kits import models
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
+from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Unavailable
 from headway.nouns.records import Settled
@@ -73,7 +74,7 @@ def material(project: Project, settings: TaskSettings) -> RatedMaterial:
     rows = sorted(
         kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
     )
-    folder = models.folder(base, project.settings.cache)
+    folder = models.folder(base_of(base, project.folder), project.settings.cache)
     return RatedMaterial(
         rows=rows,
         base=base,
@@ -210,7 +211,7 @@ def liked_replies(rows: Sequence[tuple[Settled, KeptReply]]) -> list[LikedReply]
         if row.signals.get(SAFETY_FLAG, 0.0) > 0.0:
             continue
         if reply.edits:
-            liked.append(LikedReply(question, reply.edits[-1].text, 1.0))
+            liked.append(LikedReply(question, reply.edits[-1].text, 1.0, row.decision.id))
         elif row.reward is not None and row.reward > 0.0 and reply.text.strip():
-            liked.append(LikedReply(question, reply.text, row.reward))
+            liked.append(LikedReply(question, reply.text, row.reward, row.decision.id))
     return liked
