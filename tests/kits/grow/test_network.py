@@ -12,12 +12,14 @@ torch = pytest.importorskip("torch")
 
 from headway.kits.grow.collect import FactoredStage, Sequences  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs, network_knobs  # noqa: E402
+from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.network import RecurrentNetwork  # noqa: E402
 from headway.kits.grow.objective import chosen, entropy_bonus, lead_shares  # noqa: E402
 from headway.kits.grow.policy import read  # noqa: E402
 from headway.kits.grow.sequences import pack  # noqa: E402
 from headway.kits.grow.shapes import CRITICS, RecurrentShape  # noqa: E402
-from headway.kits.grow.update import forward, judge, loss, masks_of, rescale, update  # noqa: E402
+from headway.kits.grow.training import Training  # noqa: E402
+from headway.kits.grow.update import forward, judge, loss, masks_of, minibatches, rescale, update  # noqa: E402
 from headway.nouns.errors import Damaged, InvalidInput  # noqa: E402
 from headway.nouns.factored import Observations  # noqa: E402
 from headway.testing import heads_contract  # noqa: E402
@@ -103,6 +105,20 @@ def test_ratios_of_the_first_pass_are_exactly_one(critic: str, chunk: int) -> No
     knobs = replace(KNOBS, critic=critic, minibatches=1)
     updated = update(network, optimiser, sequences, knobs, np.random.default_rng(0), stage.rng)
     assert updated.first_ratios == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("width", [32, 64, 128])
+def test_stored_and_new_log_probabilities_have_the_same_bits_in_networks_of_every_width(width: int) -> None:
+    for seed in range(4):
+        training = Training(MaskedCartPole, replace(KNOBS, width=width, envs=8, horizon=12), seed=seed)
+        sequences, network = training.stage.collect(12), training.network
+        groups = minibatches(sequences, training.knobs, training.rng, "cpu")
+        old = judge(network, sequences, groups, training.knobs, training.stage.rng).old
+        actions = sequences.actions.reshape(-1, 1)
+        for packed in groups:
+            scores = network.scores(forward(network, sequences, packed))
+            choices = chosen(network.shape.space, scores, masks_of(sequences, packed.order), actions[packed.order])
+            assert torch.equal(choices.joint, old[packed.order])
 
 
 @pytest.mark.parametrize(("target_kl", "passes"), [(0.0, 4), (1e-9, 1), (10.0, 4)])

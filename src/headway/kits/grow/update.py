@@ -121,12 +121,14 @@ def judge(
     actions = sequences.actions.reshape(-1, len(space.heads))
     with precision(network, knobs):
         for packed in groups:
-            output, masks = forward(network, sequences, packed), masks_of(sequences, packed.order)
-            choices = chosen(space, network.scores(output), masks, actions[packed.order])
-            old[packed.order] = choices.joint
+            masks = masks_of(sequences, packed.order)
+            with torch.enable_grad():  # as in `loss`: without gradients torch's LSTM differs in the last bit
+                output = forward(network, sequences, packed)
+                choices = chosen(space, network.scores(output), masks, actions[packed.order])
+            old[packed.order] = choices.joint.detach()
             for name, log in choices.logs.items():
-                heads[name][packed.order] = log
-            values[packed.order] = _value(network, output, masks)
+                heads[name][packed.order] = log.detach()
+            values[packed.order] = _value(network, output.detach(), masks)
         mean, deviation = network.value_scale
         told = (values * deviation + mean).reshape(horizon, count).cpu().numpy()
         next_values = np.empty_like(told)

@@ -7,9 +7,12 @@ import pytest
 import torch
 
 from headway.decide.factored import check_masks
+from headway.kits.grow.morph import recording
 from headway.kits.grow.morph.baselines import BASELINES, random_valid
 from headway.kits.grow.morph.blueprints import EMPTY
+from headway.kits.grow.morph.epoch import learn_hosts
 from headway.kits.grow.morph.evaluate import played
+from headway.kits.grow.morph.host import amplitude
 from headway.kits.grow.morph.lifecycle import SeedStage
 from headway.kits.grow.morph.observation import BASE, FEEDBACK, NAMES_OF_FEATURES, PER_SLOT
 from headway.kits.grow.morph.reward import PENALTY
@@ -237,3 +240,44 @@ def test_the_rent_makes_growing_everything_worse_than_a_schedule() -> None:
     schedule = played(BASELINES["fixed schedule"](0), seed=1000, count=16)
     assert schedule.net.mean() - everything.net.mean() > 0.05
     assert everything.columns["test_accuracy"].mean() > 0.8
+
+
+def test_seeds_in_blocks_with_spare_room_learn_what_they_learn_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How hosts learn on a GPU. Products of other sizes have other roundings, so the bits differ a little."""
+    monkeypatch.setattr(recording, "_STEP", 1)
+    plain, blocks, choose = world_of(12, horizon=30), world_of(12, horizon=30), random_valid(3)
+    rooms = set()
+    for _ in range(14):
+        sight = plain._look()
+        batches = torch.randint(1000, (2, 12, 8))
+        given = {"rate": 0.02, "graft": "residual"}
+        blocks.restore(plain.state())
+        strengths = amplitude(blocks.slots.alpha, blocks.slots.style)
+        other, gradient = blocks._epochs.learn(
+            blocks.hosts, sight, blocks.slots.blueprint, strengths, blocks._material.train, batches, **given
+        )
+        seeds = plain._groups(sight, sight.learns)
+        mine, norms = learn_hosts(plain.hosts, seeds, plain._material.train, batches, **given)
+        assert torch.allclose(mine.loss, other.loss, atol=1e-5)
+        assert torch.allclose(norms, gradient, atol=1e-4)
+        for name in ("trunk", "trunk_square", "seeds", "seeds_mean", "seeds_updates"):
+            assert torch.allclose(getattr(plain.hosts, name), getattr(blocks.hosts, name), atol=1e-4), name
+        rooms.add(sum(blocks._epochs.rooms.values()))
+        plain.step(choose(plain))
+    assert len(rooms) > 1  # some blocks became too small
+
+
+def test_a_broken_host_breaks_no_other_host_through_the_spare_room_of_blocks() -> None:
+    world = world_of(4, horizon=30)
+    world.step(actions(world, GERMINATE))
+    world.step(actions(world))
+    world.hosts.trunk[2] = torch.nan
+    strengths = amplitude(world.slots.alpha, world.slots.style)
+    batches = torch.randint(1000, (2, 4, 8))
+    for _ in range(2):
+        sight = world._look()
+        result, _ = world._epochs.learn(
+            world.hosts, sight, world.slots.blueprint, strengths, world._material.train, batches, rate=0.02
+        )
+        assert result.loss.isnan().tolist() == [False, False, True, False]
+        assert world.hosts.seeds.isfinite().flatten(1).all(dim=1).tolist() == [True, True, False, True]

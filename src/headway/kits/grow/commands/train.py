@@ -23,7 +23,11 @@ __all__ = ["train"]
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes practice reproducible.")
 @click.option("--steps", type=click.IntRange(1), help="How many steps to practise at most.")
 @click.option(
-    "--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="Where to compute."
+    "--device",
+    type=click.Choice(["cpu", "cuda", "mps"]),
+    default="cpu",
+    show_default=True,
+    help="Where to compute; with mps the network alone, the hosts stay on the CPU.",
 )
 @click.option("--mode", type=click.Choice(["simplified", "shaped", "sparse"]), default="simplified", help="The reward.")
 @click.option("--source", type=click.Choice(["digits", "teachers"]), default="digits", help="What hosts learn.")
@@ -41,7 +45,7 @@ def train(
     from headway.kits.practice.run import practise, slug
 
     settings: dict[str, Any] = {"mode": mode, "source": source}
-    if device != "cpu":
+    if device == "cuda":
         settings["device"] = device
     given = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
     begun = time.perf_counter()

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import Kernel
 from headway.kits.grow.morph.data import Split
 from headway.kits.grow.morph.host import Graft, Group, cross_entropy, logits, of_seeds
-from headway.kits.grow.morph.recording import recorded
 from headway.kits.grow.morph.state import HostRows
 
-__all__ = ["EpochResult", "Moments", "learn", "put_back", "seed_moments", "trunk_moments"]
+__all__ = ["EpochResult", "Minibatches", "Moments", "learn", "learn_hosts", "trunk_moments"]
 
 _BETA1, _BETA2, _TINY = 0.9, 0.99, 1e-8
 
@@ -68,7 +66,51 @@ class EpochResult:
     norms: list[Tensor]
 
 
-@torch.enable_grad()  # a caller may act without gradients
+class Minibatches:
+    """Minibatches of trunks and seeds over tensors that stay where they are: all are changed in place.
+
+    `once` learns from the images `batch` [host, sample]; `totals` adds up loss and accuracy [2, host], `norms` are
+    those of the last gradients of each group's seeds.
+    """
+
+    def __init__(
+        self,
+        trunk: Tensor,
+        trunk_moments: Moments,
+        seeds: list[Group],
+        moments: list[Moments],
+        split: Split,
+        tasks: Tensor,
+        batch: Tensor,
+        *,
+        rate: float,
+        graft: Graft = "residual",
+    ) -> None:
+        self.rows = [group.row for group in seeds]
+        self.blocks, self.memory = [trunk, *self.rows], [trunk_moments, *moments]
+        self.seeds, self.split, self.tasks, self.rate, self.graft = seeds, split, tasks, rate, graft
+        self.batch, self.totals = batch, torch.zeros(2, len(trunk), device=trunk.device)
+        sizes = [len(row) for row in self.rows]
+        self.norms = list(torch.split(torch.zeros(sum(sizes), device=trunk.device), sizes))
+
+    @torch.enable_grad()  # a caller may act without gradients
+    def once(self) -> None:
+        """Learn from one minibatch."""
+        for block in self.blocks:
+            block.requires_grad_(True)
+        scores = logits(self.blocks[0], self.split.images[self.batch], self.seeds, self.rows, self.graft)
+        labels = self.split.labels[self.tasks[:, None], self.batch]
+        loss = cross_entropy(scores, labels)
+        grads = torch.autograd.grad(loss.sum(), self.blocks)
+        for block in self.blocks:
+            block.requires_grad_(False)
+        right = (scores.detach().argmax(dim=2) == labels).float().mean(dim=1)
+        self.totals.add_(torch.stack([loss.detach(), right]))
+        for norm, grad in zip(self.norms, grads[1:], strict=True):
+            torch.linalg.vector_norm(grad, dim=1, out=norm)
+        _adam(self.blocks, list(grads), self.memory, self.rate)
+
+
 def learn(
     trunk: Tensor,
     trunk_moments: Moments,
@@ -81,48 +123,29 @@ def learn(
     rate: float,
     graft: Graft = "residual",
 ) -> EpochResult:
-    """Train trunks and seeds in place on minibatches `batches` [batch, host, sample] of images.
-
-    On a GPU the minibatches after the first are replays of one recording: hundreds of small operations each, which the
-    CPU could not issue fast enough.
-    """
-    rows = [group.row for group in seeds]
-    blocks, memory = [trunk, *rows], [trunk_moments, *moments]
-    batch, totals = batches[0].clone(), torch.zeros(2, len(trunk), device=trunk.device)
-    sizes = [len(row) for row in rows]
-    norms = list(torch.split(torch.zeros(sum(sizes), device=trunk.device), sizes))
-
-    def once() -> None:
-        for block in blocks:
-            block.requires_grad_(True)
-        scores = logits(trunk, split.images[batch], seeds, rows, graft)
-        labels = split.labels[tasks[:, None], batch]
-        loss = cross_entropy(scores, labels)
-        grads = torch.autograd.grad(loss.sum(), blocks)
-        for block in blocks:
-            block.requires_grad_(False)
-        right = (scores.detach().argmax(dim=2) == labels).float().mean(dim=1)
-        totals.add_(torch.stack([loss.detach(), right]))
-        for norm, grad in zip(norms, grads[1:], strict=True):
-            torch.linalg.vector_norm(grad, dim=1, out=norm)
-        _adam(blocks, list(grads), memory, rate)
-
-    again = recorded(once) if trunk.is_cuda and len(batches) > 1 and _known({group.kernel for group in seeds}) else once
+    """Train trunks and seeds in place on minibatches `batches` [batch, host, sample] of images."""
+    batch = torch.empty_like(batches[0])
+    one = Minibatches(trunk, trunk_moments, seeds, moments, split, tasks, batch, rate=rate, graft=graft)
     for drawn in batches:
         batch.copy_(drawn)
-        again()
-    loss, right = totals / len(batches)
-    return EpochResult(loss, right, norms)
+        one.once()
+    loss, right = one.totals / len(batches)
+    return EpochResult(loss, right, one.norms)
 
 
-_USED: set[str] = set()
-
-
-def _known(kernels: set[Kernel]) -> bool:
-    """Whether all of these have run before: what runs for the first time makes constants, and cannot be recorded."""
-    before = kernels <= _USED and bool(_USED)
-    _USED.update(kernels)
-    return before
+def learn_hosts(
+    hosts: HostRows, seeds: list[Group], split: Split, batches: Tensor, *, rate: float, graft: Graft = "residual"
+) -> tuple[EpochResult, Tensor]:
+    """Train hosts with these seeds in place; also the norms of the seeds' last gradients [host, slot]."""
+    moments = seed_moments(hosts, seeds)
+    given = (split, hosts.tasks, batches)
+    result = learn(hosts.trunk, trunk_moments(hosts), seeds, moments, *given, rate=rate, graft=graft)
+    gradient = torch.zeros_like(hosts.seeds_updates)
+    if seeds:
+        put_back(hosts, seeds, moments)
+        places = torch.cat([group.places for group in seeds])
+        gradient.view(-1).index_copy_(0, places, torch.cat(result.norms))
+    return result, gradient
 
 
 def _adam(blocks: list[Tensor], grads: list[Tensor], memory: list[Moments], rate: float) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.data import Split, material
-from headway.kits.grow.morph.epoch import EpochResult, learn, put_back, seed_moments, trunk_moments
+from headway.kits.grow.morph.epoch import EpochResult, learn, learn_hosts, trunk_moments
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
 from headway.kits.grow.morph.host import (
     Graft,
@@ -43,6 +43,7 @@ from headway.kits.grow.morph.kernels import fresh
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, allowed, parameters_of
 from headway.kits.grow.morph.observation import FEATURES, FEEDBACK, observed
 from headway.kits.grow.morph.operations import Applied, advance_alpha, apply, pass_epoch
+from headway.kits.grow.morph.recording import RecordedEpochs
 from headway.kits.grow.morph.reward import ACTION_COST, PENALTY, RENT, RewardMode, credited, potential, rent, shaping
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays, mixed_rows, to_arrays
@@ -92,6 +93,7 @@ class MorphWorld:
         self._streams = {name: torch.Generator(device=self.device) for name in _STREAMS}
         self._twin: HostRows | None = None
         self._with_twin = twin
+        self._epochs = RecordedEpochs()  # on a GPU
         self.hosts: HostRows
         self.slots: Slots
         self.history: History
@@ -211,19 +213,15 @@ class MorphWorld:
         return groups(self.hosts.seeds, slots.blueprint, strengths, sight.marked, live, sight.known)
 
     def _train(self, sight: Sight) -> EpochResult:
-        hosts, seeds = self.hosts, self._groups(sight, sight.learns)
+        hosts, slots, split = self.hosts, self.slots, self._material.train
         shape = (self.minibatches, self.count, self.batch)
-        split = self._material.train
         batches = torch.randint(len(split), shape, generator=self._streams["batches"], device=self.device)
-        moments = seed_moments(hosts, seeds)
         given: dict[str, Any] = {"rate": self.rate, "graft": self.graft}
-        result = learn(hosts.trunk, trunk_moments(hosts), seeds, moments, split, hosts.tasks, batches, **given)
-        gradient = torch.zeros_like(self.slots.gradient)
-        if seeds:
-            put_back(hosts, seeds, moments)
-            places = torch.cat([group.places for group in seeds])
-            gradient.view(-1).index_copy_(0, places, torch.cat(result.norms))
-        self.slots.gradient = gradient
+        if self.device.type == "cuda":
+            seeds = (sight, slots.blueprint, amplitude(slots.alpha, slots.style))
+            result, slots.gradient = self._epochs.learn(hosts, *seeds, split, batches, **given)
+        else:
+            result, slots.gradient = learn_hosts(hosts, self._groups(sight, sight.learns), split, batches, **given)
         if self._twin is not None:
             learn(self._twin.trunk, trunk_moments(self._twin), [], [], split, hosts.tasks, batches, **given)
         return result
