@@ -13,7 +13,7 @@ from headway.observe.settle import settle as settle_task
 from headway.observe.totals import keep_totals
 from headway.project.decide.inputs import checked_name
 from headway.reward.compose import Rewards
-from headway.reward.signals import MEASURED, check
+from headway.reward.signals import MEASURED, OF_REPLIES, check
 
 if TYPE_CHECKING:
     from headway.project.project.folder import ProjectFolder
@@ -76,11 +76,12 @@ def unread(project: ProjectFolder, task: str, names: Iterable[str]) -> list[str]
     A reward that is a Python function may read any signal. What Headway itself measures is always welcome.
     """
     read = project.read_signals(task)
+    welcome = (*MEASURED, *OF_REPLIES) if project.settings.task(task).kind == "reply" else MEASURED
     return [
         f"Nothing reads the signal {name!r} of the task {task!r}: it is stored and changes no reward or guard. "
         f"{did_you_mean(name, read)}"
         for name in names
-        if read and name not in read and name not in MEASURED
+        if read and name not in read and name not in welcome
     ]
 
 

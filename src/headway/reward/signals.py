@@ -21,7 +21,19 @@ from typing import Literal, get_args
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = ["FAILED", "MEASURED", "RESERVED", "SAFETY_FLAG", "TRANSFORMS", "Term", "Transform", "apply", "check", "term"]
+__all__ = [
+    "FAILED",
+    "MEASURED",
+    "OF_REPLIES",
+    "RESERVED",
+    "SAFETY_FLAG",
+    "TRANSFORMS",
+    "Term",
+    "Transform",
+    "apply",
+    "check",
+    "term",
+]
 
 Transform = Literal["identity", "stars", "thumbs", "log1p", "clip"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
@@ -33,6 +45,7 @@ MEASURED = (
     "latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status", "client_gone",
     "attempt", "traceparent",
 )  # fmt: skip
+OF_REPLIES = ("edited", "critiqued", "preferred")  # on replies and votes: learning and proof read them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 

@@ -74,7 +74,7 @@ def test_a_folder_is_added_listed_found_and_removed(cache: Path, tmp_path: Path)
     place = cache / "models" / "mine"
     assert done.out.splitlines() == [
         f"mine is in {place} (0 MB).",
-        'Use it in headway.toml: model = "mine"',
+        'Use it in headway.toml, in a task with kind = "reply": base = "mine"',
         "Next: headway models list",
     ]
     listed = headway("models", "list", "--json").json

@@ -125,7 +125,7 @@ def _added(out: Output, added: AddedModels) -> None:
     if last.name == "minilm":
         out.line('Use it in headway.toml: encoder = "minilm"')
     elif last.kind == "language":
-        out.line(f'Use it in headway.toml: model = "{last.name}"')
+        out.line(f'Use it in headway.toml, in a task with kind = "reply": base = "{last.name}"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,12 @@ def is_path(name: str | Path) -> bool:
 
 def usable(folder: Path) -> Path:
     """The absolute path of the folder; raises unless it contains a usable model."""
+    if folder.suffix == ".gguf":
+        raise _bad(
+            folder,
+            "a GGUF file is not read",
+            "Serve it with llama.cpp or Ollama, and name its address as an upstream.",
+        )
     if not folder.is_dir():
         raise UnknownName(f"There is no folder {str(folder)!r}.", code="no_folder", hint="Check the path.")
     folder = folder.resolve()

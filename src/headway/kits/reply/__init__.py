@@ -53,6 +53,7 @@ KIT = Kit(
         "compare": "headway.kits.reply.commands.compare:COMPARE",
         "learn": "headway.kits.reply.commands.learn:LEARN",
     },
+    checks=("headway.kits.reply.doctor:check",),
     erases=("headway.kits.reply.erase:erase",),
     workers={
         "worker": Worker(

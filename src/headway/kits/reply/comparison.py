@@ -136,6 +136,7 @@ def _beside(project: Project, ref: str) -> list[tuple[str, str]]:
 
 def questions_of(project: Project, task: str) -> list[tuple[str, str]]:
     """Held-out questions with a good answer: liked or edited replies of the user, then general ones."""
+    project.settle(task)
     liked = liked_replies(
         [pair for pair in kept(project, task) if is_held_out(cluster_of(pair[0].decision.situation.text))]
     )

@@ -114,7 +114,9 @@ def fitted(tokenizer: Any, prompt: Prompt, window: int) -> tuple[list[int], int]
             f"{what} has {len(tokens)} tokens; with max_tokens {prompt.max_tokens} that is more than the model's "
             f"window of {window}.",
             code="prompt_too_long",
-            hint=f"Shorten it, or request at most {max(0, window - len(tokens))} tokens.",
+            hint=f"Shorten it, or request at most {window - len(tokens)} tokens."
+            if len(tokens) < window
+            else "Shorten it.",
         )
     return tokens, dropped
 

@@ -31,8 +31,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         knobs = knobs_from(settings.learn)
         told = readiness(project, settings.name, least=knobs.least, least_of_sign=knobs.least_of_sign)
     session.show(told)
-    if told.due:
-        session.next(f"headway learn {settings.name}")
+    session.next(f"headway learn {settings.name}" if told.due else f"headway chat --role {settings.name}")
     return 0 if told.due else _NOT_DUE
 
 

@@ -14,7 +14,7 @@ from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Unavailable
+from headway.nouns.errors import InvalidInput, Unavailable
 from headway.nouns.records import Settled
 from headway.reward.signals import SAFETY_FLAG
 
@@ -71,6 +71,12 @@ def material(project: Project, settings: TaskSettings) -> RatedMaterial:
     flag_replies(project, settings.name, detect)
     shape(project, settings.name)
     base = str(getattr(settings, "base", "") or "smollm2")
+    if base in project.settings.upstreams:
+        raise InvalidInput(
+            f"The base of {settings.name!r} is {_elsewhere(base)}.",
+            code="model_unsupported",
+            hint="Name a local model as its base: headway models list",
+        )
     rows = sorted(
         kept(project, settings.name, unrated=True), key=lambda pair: (pair[0].decision.at, pair[0].decision.id)
     )
@@ -179,6 +185,7 @@ class TrainingReadiness:
 
 def readiness(project: Project, task: str, *, least: int, least_of_sign: int) -> TrainingReadiness:
     """Counts ratings without loading a model."""
+    project.settle(task)
     rewards, held_out = [], 0
     for row, reply in kept(project, task):
         if row.reward is None or not (reply.exact or reply.text):
@@ -189,7 +196,8 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
             rewards.append(row.reward)
     mean = sum(rewards) / (len(rewards) + 10.0)
     good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
-    reasons = []
+    base = project.settings.task(task).base
+    reasons = [f"The base is {_elsewhere(base)}"] if base in project.settings.upstreams else []
     if len(rewards) < least:
         reasons.append(f"{len(rewards)} ratings can be trained on, {least} are needed")
     for word, count in (("good", good), ("bad", bad)):
@@ -201,6 +209,10 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
     return TrainingReadiness(
         task=task, due=not reasons, ratings=len(rewards), good=good, bad=bad, held_out=held_out, reasons=tuple(reasons)
     )
+
+
+def _elsewhere(base: str) -> str:
+    return f"the upstream {base!r}, whose weights are not here to be trained"
 
 
 def liked_replies(rows: Sequence[tuple[Settled, KeptReply]]) -> list[LikedReply]:

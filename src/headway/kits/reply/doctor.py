@@ -1,0 +1,46 @@
+"""The lines of `headway doctor` about reply tasks: whether each has the model that it names, and who holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headway.kits import models
+from headway.kits.reply.client import LanguageWorker
+from headway.kits.reply.wire import base_of
+from headway.nouns.errors import HeadwayError, Unavailable
+from headway.nouns.finding import Finding
+
+if TYPE_CHECKING:
+    from headway.settings import Settings
+
+__all__ = ["check"]
+
+
+def check(settings: Settings) -> Iterator[Finding]:
+    """One finding per reply task, and one about the worker. Loads no model."""
+    tasks = [task for task in settings.tasks.values() if task.kind == "reply"]
+    local = [task for task in tasks if task.base not in settings.upstreams]
+    for task in tasks:
+        name = f"base of {task.name}"
+        if task not in local:
+            yield Finding(name=name, ok=True, found=f"the upstream {task.base}; its weights cannot be trained")
+            continue
+        try:
+            folder = models.folder(base_of(task.base, settings.directory), settings.cache)
+        except HeadwayError as error:
+            yield Finding(name=name, ok=False, found=error.message, cure=error.hint)
+        else:
+            yield Finding(name=name, ok=True, found=f"{task.base} in {folder}")
+    if local:
+        yield _worker(settings)
+
+
+def _worker(settings: Settings) -> Finding:
+    """Information only: a project that is not in use needs none."""
+    try:
+        loaded = ", ".join(model.name for model in LanguageWorker(settings.directory, "").health().models)
+    except Unavailable:
+        cure = "`headway up` starts one by itself, `headway worker` alone."
+        return Finding(name="language worker", ok=None, found="none listens; local replies need one", cure=cure)
+    return Finding(name="language worker", ok=None, found=f"listens; loaded: {loaded or 'nothing yet'}")
