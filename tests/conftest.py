@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -47,6 +48,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 hypothesis.settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, print_blob=True)
 hypothesis.settings.register_profile("explore", deadline=None, database=None, print_blob=True, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "deterministic"))
+if hypothesis.settings().derandomize:
+    # Hypothesis parses every imported module of ours for constants to try: six seconds for each worker, and examples
+    # that depend on what the worker imported before.
+    providers.is_local_module_file = lambda _: False
 
 
 def pytest_configure(config: pytest.Config) -> None:

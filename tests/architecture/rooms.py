@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,15 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
 
 
-def imported(module: ast.Module) -> Iterator[str]:
-    """Dotted names that a file imports, including imports for types only."""
-    for node in ast.walk(module):
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file, walked once for all tests."""
+    return tuple(ast.walk(tree(path)))
+
+
+def imported(module: Iterable[ast.AST]) -> Iterator[str]:
+    """Dotted names that the nodes of a file import, including imports for types only."""
+    for node in module:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -77,7 +83,7 @@ def kits_imported(kit: str) -> dict[str, str]:
     """The kits that a kit imports, each with one location."""
     places: dict[str, str] = {}
     for path in files(SOURCE / "kits" / kit):
-        for module in imported(tree(path)):
+        for module in imported(nodes(path)):
             parts = module.split(".")
             if parts[:2] == ["headway", "kits"] and len(parts) > 2 and parts[2] != kit:
                 places.setdefault(parts[2], f"{path.relative_to(ROOT)} imports {module}")

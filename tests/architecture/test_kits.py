@@ -6,7 +6,7 @@ import pytest
 
 from headway.kits import BUILT_IN
 from headway.nouns.kit import Kit, load
-from tests.architecture.rooms import PYPROJECT, SOURCE, files, imported, kits, kits_imported, tree
+from tests.architecture.rooms import PYPROJECT, SOURCE, files, imported, kits, kits_imported, nodes
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "pandas", "scipy"}
 
@@ -49,6 +49,6 @@ def test_only_the_kits_of_the_contract_import_heavy_packages() -> None:
         (kit, package)
         for kit in kits()
         for path in files(SOURCE / "kits" / kit)
-        for package in {module.partition(".")[0] for module in imported(tree(path))} & HEAVY
+        for package in {module.partition(".")[0] for module in imported(nodes(path))} & HEAVY
     }
     assert used == named

@@ -12,16 +12,18 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx
-import openai
 import pytest
 from pydantic import BaseModel
 
 from tests.kits.proxy.conftest import Proxy, settings
 from tests.kits.proxy.upstream import USAGE, WORDS, Upstream
+
+if TYPE_CHECKING:  # importing the SDKs takes seconds, and every worker collects every file
+    import anthropic
+    import openai
 
 HERE = Path(__file__).parent
 TEXT = "".join(WORDS)
@@ -44,12 +46,16 @@ def server(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
 
 @pytest.fixture
 def client(server: Proxy) -> Iterator[openai.OpenAI]:
+    import openai
+
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", max_retries=0) as opened:
         yield opened
 
 
 @pytest.fixture
 def claude(server: Proxy) -> Iterator[anthropic.Anthropic]:
+    import anthropic
+
     with anthropic.Anthropic(base_url=server.url, api_key="-", max_retries=0) as opened:
         yield opened
 
@@ -128,6 +134,8 @@ def test_openai_models(client: openai.OpenAI) -> None:
 
 
 def test_openai_errors(server: Proxy, client: openai.OpenAI) -> None:
+    import openai
+
     with pytest.raises(openai.NotFoundError) as missing:
         client.chat.completions.create(model="headway/nothing", messages=ASK)
     assert missing.value.code == "unknown_task"
@@ -149,6 +157,8 @@ def test_openai_errors(server: Proxy, client: openai.OpenAI) -> None:
 
 
 def test_an_async_openai_client_disconnects_in_the_middle(server: Proxy, upstream: Upstream) -> None:
+    import openai
+
     async def leave() -> None:
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="-") as client:
             stream = await client.chat.completions.create(model="headway/endless", messages=ASK, stream=True)
@@ -167,6 +177,8 @@ def test_a_client_that_does_not_wait_for_the_answer_ends_the_call(server: Proxy,
 
 
 def test_openai_under_an_episodes_url(server: Proxy) -> None:
+    import openai
+
     with openai.OpenAI(base_url=f"{server.url}/e/run-9/v1", api_key="-") as client:
         answer = client.chat.completions.create(model="headway/route", messages=ASK)
         assert client.models.list().data
@@ -198,6 +210,8 @@ def test_anthropic_streamed(server: Proxy, claude: anthropic.Anthropic) -> None:
 
 
 def test_anthropic_models_errors_and_episodes(server: Proxy, claude: anthropic.Anthropic) -> None:
+    import anthropic
+
     assert next(model.id for model in claude.models.list()) == "headway/route"
     with pytest.raises(anthropic.NotFoundError) as missing:
         claude.messages.create(model="headway/nothing", max_tokens=5, messages=ASK)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 import headway
@@ -109,6 +108,8 @@ def test_generate_answers_whole_and_as_a_stream(served: Running, project: Projec
 
 
 def test_openais_sdk_talks_to_a_reply_task(served: Running, project: Project) -> None:
+    import openai  # takes a second, and every worker collects every file
+
     client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="-", max_retries=0)
     messages: Any = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
     assert "headway/reply" in [model.id for model in client.models.list()]
