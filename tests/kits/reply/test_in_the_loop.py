@@ -244,7 +244,7 @@ def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) 
     rate(project, base)
     ref = project.learn("reply", **KNOBS)
     questions = project.folder / "questions.txt"
-    questions.write_text("What is rust?\n\nWho are you?\nWhy?\n")
+    questions.write_text("\n\n".join(f"What is rust, {place}?" for place in range(40)))
     line = ("-C", project.folder, "compare", "reply")
     asked = typed(*line, "--ask", "--tasks", questions, "--rater", "bob", stdin="1\n2\nq\n")
     assert asked.code == 0, asked.err
@@ -264,6 +264,16 @@ def test_blind_votes_and_the_table_in_the_terminal(project: Project, base: Any) 
     exported = typed("-C", project.folder, "models", "export", ref, project.folder / "peft")
     assert exported.code == 0, exported.err
     assert read_peft(project.folder / "peft")[1]["base"] == base.base_hash
+
+
+@pytest.mark.slow
+def test_nobody_is_asked_about_two_replies_that_are_the_same(project: Project, base: Any) -> None:
+    rate(project, base)
+    project.learn("reply", **{**KNOBS, "rate": 1e-9})
+    asked = typed("-C", project.folder, "compare", "reply", "--ask", "--count", 3, stdin="1\n1\n1\n")
+    assert asked.code == 0, asked.err
+    assert "Both policies gave the same reply to each of 3 questions." in asked.out
+    assert not [decision for decision in project.query.decisions("reply") if len(decision.candidates) == 2]
 
 
 @pytest.mark.slow

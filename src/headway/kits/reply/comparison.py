@@ -243,11 +243,16 @@ def blind_pairs(
     against: str | None = None,
     seed: int = 0,
 ) -> Iterator[BlindPair]:
-    """One pair per question, both replies sampled; the order is drawn before either is shown."""
+    """One pair per question, both replies sampled; the order is drawn before either is shown.
+
+    A question that both answer with the same text asks for no vote, and is left out.
+    """
     mine, theirs = two_policies(project, task, policy, against)
     writer = ReplyWriter(project, project.settings.task(task))
     for place, question in enumerate(questions):
         replies = {ref: writer.replies(ref, [question], seed=seed + 7_919 * place)[0].text for ref in (mine, theirs)}
+        if replies[mine].strip() == replies[theirs].strip():
+            continue
         drawn = project.consider(task, question, (mine, theirs))
         first = drawn.decision.action
         second = theirs if first == mine else mine

@@ -57,13 +57,16 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
     pairs = blind_pairs(
         project, task, questions[:count], policy=values["policy"], against=values["against"], seed=values["seed"]
     )
-    voted = 0
+    voted = shown = 0
     for pair in pairs:
+        shown += 1
         value = _answer(session.out, pair)
         if value is None:
             break
         vote(project, pair, value, rater=rater)
         voted += 1
+    if not shown:
+        session.out.line(f"Both policies gave the same reply to each of {len(questions[:count])} questions.")
     verdict = project.prove(values["policy"], against=values["against"] or "current", task=task) if voted else None
     evidence = None if verdict is None else verdict.evidence
     if evidence is not None:
@@ -71,8 +74,8 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
     told = {"task": task, "voted": voted, "wins": wins, "losses": losses, "e_value": e_value(wins, losses)}
     session.out.document(told)
     session.out.line(
-        f"{voted} votes stored. So far {wins} for the candidate, {losses} against it; e-value {told['e_value']:.3g} "
-        "(20 promotes)."
+        f"{voted} {'vote' if voted == 1 else 'votes'} stored. So far {wins} for the candidate, {losses} against it; "
+        f"e-value {told['e_value']:.3g} (20 promotes)."
     )
     session.next(f"headway prove {task}")
     return 0

@@ -59,12 +59,13 @@ class PreferenceKind:
             return None
         mine, other = question.candidate[0], question.other[0]
         task = question.settings.name
-        return InvalidInput(
-            f"Nobody has compared {mine} with {other} yet.",
-            code="no_evidence",
-            hint=f"Ask which one to show first (headway decide {task} --candidates {mine},{other}), show both without "
-            f"their names, and send the vote: headway signal DECISION {SIGNAL}=1 (the first), 0 (the second) or 0.5.",
+        hint = (
+            f"Ask which one to show first (headway decide {task} --candidates {mine},{other}), show both without "
+            f"their names, and send the vote: headway signal DECISION {SIGNAL}=1 (the first), 0 (the second) or 0.5."
         )
+        if question.settings.kind == "reply":
+            hint = f"Vote on pairs of replies: headway compare {task} --ask, or Compare blind on the page."
+        return InvalidInput(f"Nobody has compared {mine} with {other} yet.", code="no_evidence", hint=hint)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.prove.paired import guards_not_measured
