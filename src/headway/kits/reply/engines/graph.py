@@ -2,10 +2,11 @@
 
 Inputs: input_ids, position_ids [row, token], attention_mask [row, past + token] and beam_idx [row]: the row of the last
 step that each row continues. Output: logits after the last token of every row. Keys and values are state of the infer
-request. With a rank, each linear layer has two more inputs, the matrices of an adapter: y = x·Wᵀ + (x·a)·b.
+request. With a rank, each linear layer has two more inputs, the matrices of an adapter: y = x·Wᵀ + (a·xᵀ)ᵀ·b.
 
-Layers that read the same input are one product: q, k and v; gate and up. Their adapters stand side by side in `a` and
-block by block in `b`.
+Layers that read the same input are one product: q, k and v; gate and up. Their adapters stand one above the other in
+`a` and block by block in `b`. Outside attention, rows and tokens are one axis: OpenVINO multiplies row by row where
+there are two. With `a` in front it packs the batch and not the adapter, which is larger.
 """
 
 from __future__ import annotations
@@ -126,23 +127,22 @@ class _Builder:
     def model(self) -> ov.Model:
         shape, zero = self.shape, op.constant(np.int64(0))
         embeddings = self._tensor("model.embed_tokens.weight")
-        self.rows = op.gather(op.shape_of(self.ids), _whole(0), zero)
+        self.sizes = op.shape_of(self.ids)  # rows and tokens
+        self.rows = op.gather(self.sizes, _whole(0), zero)
         self.cos, self.sin = self._rotation()
         self.bias = self._bias()
-        hidden = op.gather(op.constant(embeddings, shared_memory=True), self.ids, zero)
+        tokens = op.reshape(self.ids, _whole(-1), special_zero=False)
+        hidden = op.gather(op.constant(embeddings, shared_memory=True), tokens, zero)
         for layer in range(shape.layers):
             name = f"model.layers.{layer}."
             hidden = op.add(hidden, self._attention(layer, self._norm(hidden, f"{name}input_layernorm.weight")))
             inner = self._norm(hidden, f"{name}post_attention_layernorm.weight")
-            parts = op.variadic_split(
-                self._linear(inner, layer, "gate_up"), op.constant(np.int64(-1)), _whole(shape.inner, shape.inner)
-            )
-            gated = op.multiply(op.swish(parts.output(0)), parts.output(1))
-            hidden = op.add(hidden, self._linear(gated, layer, "down"))
-        last = self._norm(op.gather(hidden, _whole(-1), op.constant(np.int64(1))), "model.norm.weight")
+            gate, up = self._parts(inner, layer, "gate_up")
+            hidden = op.add(hidden, self._linear(op.multiply(op.swish(gate), up), layer, "down"))
+        hidden = op.reshape(hidden, op.concat([self.sizes, _whole(shape.hidden)], 0), special_zero=False)
+        last = self._norm(op.gather(hidden, op.constant(np.int64(-1)), op.constant(np.int64(1))), "model.norm.weight")
         head = embeddings if shape.tied else self._tensor("lm_head.weight")
-        logits = op.squeeze(self._product(last, head), _whole(1))
-        return ov.Model([op.result(logits)], self.sinks, self.inputs, "language")
+        return ov.Model([op.result(self._product(last, head))], self.sinks, self.inputs, "language")
 
     def _tensor(self, name: str) -> Any:
         return self.tensors[name].float().numpy()
@@ -169,10 +169,15 @@ class _Builder:
         if not self.rank:
             return product
         rank = self.rank * len(names)
-        a = op.parameter([matrix.shape[1], rank], ov.Type.f32, name=f"a.{layer}.{group}")
+        a = op.parameter([rank, matrix.shape[1]], ov.Type.f32, name=f"a.{layer}.{group}")
         b = op.parameter([rank, matrix.shape[0]], ov.Type.f32, name=f"b.{layer}.{group}")
         self.inputs += [a, b]
-        return op.add(product, op.matmul(op.matmul(hidden, a, False, False), b, False, False))
+        return op.add(product, op.matmul(op.matmul(a, hidden, False, True), b, True, False))
+
+    def _parts(self, hidden: Any, layer: int, group: str) -> list[Any]:
+        widths = self.shape.outputs[group]
+        parts = op.variadic_split(self._linear(hidden, layer, group), op.constant(np.int64(-1)), _whole(*widths))
+        return [parts.output(place) for place in range(len(widths))]
 
     def _norm(self, hidden: Any, name: str) -> Any:
         """RMS normalisation over the last axis."""
@@ -182,24 +187,22 @@ class _Builder:
 
     def _attention(self, layer: int, hidden: Any) -> Any:
         shape = self.shape
-        parts = op.variadic_split(
-            self._linear(hidden, layer, "qkv"), op.constant(np.int64(-1)), _whole(*shape.outputs["qkv"])
-        )
+        query, key, value = self._parts(hidden, layer, "qkv")
         name = f"model.layers.{layer}.self_attn."
-        query = self._heads(parts.output(0), shape.heads, f"{name}q_norm.weight")
-        key = self._heads(parts.output(1), shape.key_heads, f"{name}k_norm.weight")
-        value = self._heads(parts.output(2), shape.key_heads, "")
+        query = self._heads(query, shape.heads, f"{name}q_norm.weight")
+        key = self._heads(key, shape.key_heads, f"{name}k_norm.weight")
+        value = self._heads(value, shape.key_heads, "")
         keys = self._remembered(self._rotated(key), f"key.{layer:04}")
         values = self._remembered(value, f"value.{layer:04}")
         attended = op.scaled_dot_product_attention(self._rotated(query), keys, values, self.bias)
         joined = op.reshape(
-            op.transpose(attended, _whole(0, 2, 1, 3)), _whole(0, 0, shape.heads * shape.width), special_zero=True
+            op.transpose(attended, _whole(0, 2, 1, 3)), _whole(-1, shape.heads * shape.width), special_zero=False
         )
         return self._linear(joined, layer, "o")
 
     def _heads(self, flat: Any, count: int, norm: str) -> Any:
-        """[row, token, count·width] → [row, head, token, width]"""
-        split = op.reshape(flat, _whole(0, 0, count, self.shape.width), special_zero=True)
+        """[row·token, count·width] → [row, head, token, width]"""
+        split = op.reshape(flat, op.concat([self.sizes, _whole(count, self.shape.width)], 0), special_zero=False)
         if norm in self.tensors:
             split = self._norm(split, norm)
         return op.transpose(split, _whole(0, 2, 1, 3))
@@ -257,7 +260,7 @@ def adapter_inputs(shape: ModelShape, rank: int, tensors: Mapping[str, Any], sca
     for layer in range(shape.layers):
         for group, names in GROUPS.items():
             widths: Sequence[int] = shape.outputs[group]
-            a = np.zeros((shape.inputs(group), rank * len(names)), np.float32)
+            a = np.zeros((rank * len(names), shape.inputs(group)), np.float32)
             b = np.zeros((rank * len(names), sum(widths)), np.float32)
             for place, name in enumerate(names):
                 full = f"base_model.model.model.layers.{layer}.{name}"
@@ -265,7 +268,7 @@ def adapter_inputs(shape: ModelShape, rank: int, tensors: Mapping[str, Any], sca
                     continue
                 first, second = tensors[f"{full}.lora_A.weight"], tensors[f"{full}.lora_B.weight"]
                 rows, start = slice(place * rank, place * rank + first.shape[0]), sum(widths[:place])
-                a[:, rows] = first.T
+                a[rows] = first
                 b[rows, start : start + widths[place]] = second.T * scale
             inputs[f"a.{layer}.{group}"], inputs[f"b.{layer}.{group}"] = a, b
     return inputs
