@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headway.kits.reply.room import no_memory, out_of_memory
 from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
 from headway.nouns.errors import Busy, HeadwayError, Unavailable, UnknownName
 from headway.nouns.protocols import Completion
@@ -331,6 +332,8 @@ def _stopping() -> Unavailable:
 
 
 def _broken(error: Exception) -> Unavailable:
+    if out_of_memory(error):
+        return no_memory("The language worker", "Send shorter prompts or fewer at once, or use a smaller model.")
     lines = str(error).strip().splitlines()
     return Unavailable(
         f"The language worker could not answer: {type(error).__name__}: {lines[0][:200] if lines else ''}",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.kits.reply.knobs import LanguageKnobs, knobs_from
+from headway.kits.reply.room import no_memory, out_of_memory
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 
@@ -50,7 +51,15 @@ class LanguageLearner:
                 code="nothing_to_learn",
                 hint="Rate replies first, with stars or thumbs.",
             )
-        return _LanguageRun(chosen, seed, material, progress, work).learned()
+        try:
+            return _LanguageRun(chosen, seed, material, progress, work).learned()
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            hint = (
+                f"Set a smaller batch than {chosen.batch} or sequence than {chosen.sequence}; it goes on where it was."
+            )
+            raise no_memory("The training", hint) from error
 
 
 @dataclass(slots=True)

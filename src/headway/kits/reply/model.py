@@ -19,6 +19,7 @@ from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, where
 from headway.kits.reply.engines.transformers import TransformersEngine
+from headway.kits.reply.room import check_room, no_memory, out_of_memory
 from headway.kits.reply.tokens import checked, fitted
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
@@ -91,6 +92,8 @@ class LanguageModel:
         compressed = dtype in COMPRESSED and where(device).device.type == "cpu"
         weights, at = dtype if compressed else "float32", where(device, "auto" if compressed else dtype)
         _check_files(folder)
+        if at.device.type == "cpu":
+            check_room(folder, bytes_each={"float16": 2, "int8": 1}.get(weights, 4))
         with _quiet(folder):
             config = AutoConfig.from_pretrained(folder, **_SAFELY)
             _supported(config, folder)
@@ -295,6 +298,9 @@ def _quiet(folder: Path) -> Iterator[None]:
     except HeadwayError:
         raise
     except Exception as error:  # transformers may raise anything for a broken folder
+        if out_of_memory(error):
+            hint = "Close other programs, or use a smaller model."
+            raise no_memory(f"Loading the model in {str(folder)!r}", hint) from error
         raise _unusable(folder, error) from error
     finally:
         if bars:
