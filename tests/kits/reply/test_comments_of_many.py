@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from headway.project import Project
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path, environ: dict[str, str]) -> Iterator[Project]:
     (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\n')
-    return headway.open(tmp_path)
+    with headway.open(tmp_path, environ=environ) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -42,9 +44,9 @@ def test_comments_at_the_same_moment_are_all_kept(project: Project, reply: str) 
 
 
 def test_comments_of_two_processes_at_the_same_moment_are_all_kept(
-    project: Project, reply: str, tmp_path: Path
+    project: Project, reply: str, tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    with headway.open(tmp_path) as other, ThreadPoolExecutor(8) as threads:
+    with headway.open(tmp_path, environ=environ) as other, ThreadPoolExecutor(8) as threads:
         list(
             threads.map(
                 lambda at: comment((project, other)[at % 2], reply, "edit", "Better.", rater=f"rater{at}"), range(24)

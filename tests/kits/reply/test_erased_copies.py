@@ -31,9 +31,9 @@ def publish(project: Project) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+def project(tmp_path: Path, environ: dict[str, str]) -> Iterator[Project]:
     (tmp_path / "headway.toml").write_text('[tasks.reply]\nkind = "reply"\n[tasks.code]\nkind = "reply"\n')
-    with headway.open(tmp_path) as opened:
+    with headway.open(tmp_path, environ=environ) as opened:
         publish(opened)
         yield opened
 
