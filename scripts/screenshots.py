@@ -22,7 +22,9 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
+from headway.kits.reply.client import LanguageWorker  # noqa: E402
 from headway.kits.reply.wire import socket_of  # noqa: E402
+from headway.nouns.protocols import Prompt  # noqa: E402
 from headway.observe.runs import RunLog  # noqa: E402
 from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
 from tests.page.growing import TASK as GROW  # noqa: E402
@@ -153,12 +155,13 @@ def growing(path: Path, program: str) -> None:
 
 @contextmanager
 def worker(folder: Path) -> Iterator[None]:
-    """The language worker of a project."""
+    """The language worker of a project, with its model loaded: the first reply takes as long as the others."""
     process = subprocess.Popen([sys.executable, "-m", "headway", "-C", str(folder), "worker"])
     try:
         while not socket_of(folder).exists():
             assert process.poll() is None, "the worker has ended"
             time.sleep(0.1)
+        LanguageWorker(folder, "smollm2").generate([Prompt(text="Hello", max_tokens=1)])
         yield
     finally:
         process.terminate()

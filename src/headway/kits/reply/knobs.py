@@ -59,7 +59,7 @@ class LanguageKnobs:
     ewc: float = knob(0.0, "When continuing: how strongly important weights are held.", low=0.0, high=1e9)
     average: bool = knob(False, "When continuing: the result is averaged with the last champions.")
     curriculum: bool = knob(True, "Whether clear and short cases come first in the first epoch.")
-    checkpoint: int = knob(10, "Updates between snapshots of a run.", low=1, high=10**6)
+    checkpoint: int = knob(4, "Updates between snapshots of a run.", low=1, high=10**6)
     baseline: bool = knob(True, "Whether sft is trained beside the learner, to compare with.")
     device: str = knob("auto", '"cpu", "cuda", "mps", or "auto".')
     dtype: str = knob("auto", "The number format of the base.")
