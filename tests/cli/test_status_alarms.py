@@ -28,5 +28,5 @@ def test_status_shows_an_open_alarm_and_a_failed_alert(empty: Path) -> None:
     assert "data log route" in everything
     document = headway("-C", empty, "status", "--json").json
     (task,) = document["tasks"]
-    assert [alarm["stream"] for alarm in task["alarms"]] == ["action large"]
+    assert [(alarm["stream"], alarm["since"][:10]) for alarm in task["alarms"]] == [("action large", "2025-06-15")]
     assert document["alert_failure"] == "The webhook answered 500."

@@ -7,12 +7,12 @@ export interface AlarmAnswer {
   stream: string;
   action: string;
   segment: string;
-  since: number;
+  since: string;
   from_decision: number;
   before: number;
   after: number;
   rows: number[];
-  at: number;
+  at: string;
   text: string;
 }
 

@@ -92,6 +92,7 @@ def _explanation(out: Output, explanation: Explanation) -> None:
         "exploration": explanation.exploration,
         "assigned to": explanation.assigned,
         "confidence": "" if explanation.confidence is None else number(explanation.confidence),
+        "answered": "" if explanation.reply is None else _shortened(explanation.reply.text),
         "outcome": _outcome(explanation.outcome),
     }
     out.fields({name: written for name, written in fields.items() if written})

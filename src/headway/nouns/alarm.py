@@ -36,8 +36,14 @@ class Alarm:
         return not self.ended
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**asdict(self), "rows": list(self.rows), "text": str(self)}
+        """Plain values, for JSON; times as RFC 3339."""
+        times = {name: getattr(self, name) for name in ("since", "at", "ended_at")}
+        return {
+            **asdict(self),
+            **{name: None if at is None else rfc3339(at) for name, at in times.items()},
+            "rows": list(self.rows),
+            "text": str(self),
+        }
 
     def __str__(self) -> str:
         return sentence(self.action, self.segment, self.since, (self.before, self.after), self.rows)

@@ -10,7 +10,7 @@ from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
 
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
-__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay"]
+__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay", "ReplyText"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,15 @@ class ExplainedCandidate:
         if self.std is not None:
             known["std"] = self.std
         return known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyText:
+    """What was answered, as far as it was kept; `foreign`: by an upstream."""
+
+    text: str
+    model: str = ""
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,7 @@ class Explanation:
     asked_again: bool  # whether the same policy could be asked again; if not, `why` names what is missing
     confidence: float | None = None
     heads: tuple[DrawnHead, ...] = ()  # of a factored decision
+    reply: ReplyText | None = None  # if the answer was kept
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON; with `confidence` if the policy could be asked again."""
@@ -78,6 +88,8 @@ class Explanation:
         }
         if self.heads:
             known["heads"] = {head.name: head.document() for head in self.heads}
+        if self.reply is not None:
+            known["reply"] = asdict(self.reply)
         return {**known, "confidence": self.confidence} if self.asked_again else known
 
     def __str__(self) -> str:

@@ -60,6 +60,9 @@ def test_a_call_of_a_tool_is_kept_as_a_line(keeping: Proxy, stream: bool) -> Non
     answer = keeping.chat(model="headway/many", tools=[{}], stream=stream)
     document = keeping.client.get(f"/v1/decisions/{answer.headers['x-headway-decision']}").json()
     assert document["reply"] == {"text": '→ look({"at":"sky"})', "model": "large", "foreign": True}
+    told = run("-C", keeping.folder, "explain", document["id"])
+    assert "answered" in told.out
+    assert '→ look({"at":"sky"})' in told.out
 
 
 def test_nothing_is_kept_without_the_setting(keeping: Proxy) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText
 from headway.nouns.records import Decision
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
 from headway.nouns.times import rfc3339
@@ -95,7 +95,19 @@ def explain(project: Project, identifier: str) -> Explanation:
         asked_again=asked_again,
         confidence=None if again is None else again.opinion.confidence,
         heads=heads,
+        reply=_reply(project, decision),
     )
+
+
+def _reply(project: Project, decision: Decision) -> ReplyText | None:
+    """The answer that the kit of replies or the proxy kept."""
+    import msgspec
+
+    kept = project.query.details(decision.id, "reply").get("reply")
+    try:
+        return None if kept is None else msgspec.json.decode(kept, type=ReplyText)
+    except msgspec.DecodeError:  # not JSON, or without a text: another program's detail
+        return None
 
 
 def _heads_again(project: Project, decision: Decision) -> tuple[str, bool]:

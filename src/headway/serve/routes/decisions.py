@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
+from headway.nouns.explanation import ReplyText
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Outcome
 from headway.nouns.times import parse_rfc3339, rfc3339
@@ -254,14 +254,6 @@ class OutcomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     clipped: bool
 
 
-class ReplyText(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered, as far as it was kept; `foreign`: by an upstream."""
-
-    text: str
-    model: str = ""
-    foreign: bool = False
-
-
 class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How a decision was made: policy, reason, probabilities and outcome."""
 
@@ -298,9 +290,4 @@ def explain(call: Call) -> ExplanationAnswer:
     decision = project.query.decision(parse_decision_id(call.params["decision"]))
     if decision.key != call.key and "train" not in call.scopes:
         raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
-    document = project.explain(decision.id).document()
-    kept = project.query.details(decision.id, "reply").get("reply")
-    if kept is not None:
-        with suppress(msgspec.DecodeError):  # not JSON, or without a text: another program's detail
-            document["reply"] = msgspec.json.decode(kept, type=ReplyText)
-    return msgspec.convert(document, ExplanationAnswer)
+    return msgspec.convert(project.explain(decision.id).document(), ExplanationAnswer)

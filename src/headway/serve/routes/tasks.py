@@ -33,12 +33,12 @@ class AlarmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     action: str
     segment: str
-    since: float
+    since: str
     from_decision: int
     before: float
     after: float
     rows: list[int]
-    at: float
+    at: str
     text: str
 
 
