@@ -138,16 +138,20 @@ def test_a_pipe_answers_and_rates_line_by_line(folder: Path) -> None:
 
 def test_a_file_of_prompts_is_answered_and_rated_later(folder: Path, tmp_path: Path) -> None:
     queue = tmp_path / "prompts.txt"
-    queue.write_text('One\n\n{"timestamp": 1, "prompt": "Two", "response": "2", "reward": null}\n')
+    long = "x" * 5_000  # longer than the window
+    queue.write_text(f'One\n\n{long}\n{{"timestamp": 1, "prompt": "Two", "response": "2", "reward": null}}\n')
     done = run("-C", folder, "chat", "--role", "code", "--prompts", queue, "--json")
-    replies = json.loads(done.out)["replies"]
+    told = json.loads(done.out)
+    replies = told["replies"]
+    assert [(one["prompt"], one["code"]) for one in told["failed"]] == [(long, "prompt_too_long")]
+    assert done.code == 1
     assert [reply["prompt"] for reply in replies] == ["One", "Two"]
     with headway.open(folder) as project:
         assert kept_reply(project, replies[1]["id"]).text == replies[1]["response"]
     later = "\n" * sum(not mark for mark in marks(folder, "code")[:-2]) + "5\n1\n"  # skips older ones
     rated = run("-C", folder, "chat", "--role", "code", "--unrated", stdin=later)
     assert rated.code == 0, rated.err
-    assert marks(folder, "code")[-2:] == ["5 stars", "1 stars"]
+    assert marks(folder, "code")[-2:] == ["5 stars", "1 star"]
     queue.write_text('{"nothing": 1}\n')
     assert "has no prompt" in run("-C", folder, "chat", "--prompts", queue).err
 

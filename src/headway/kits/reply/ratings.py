@@ -105,7 +105,7 @@ def rating_of(project: Project, decision: str) -> str:
     values = project.query.values([_raw(decision)]).get(_raw(decision), {})
     words = []
     if _STARS in values:
-        words.append(f"{values[_STARS]:g} stars")
+        words.append(f"{values[_STARS]:g} {'star' if values[_STARS] == 1.0 else 'stars'}")
     if _THUMB in values:
         words.append("+" if values[_THUMB] > 0 else "-")
     return ", ".join([*words, *(name for name in _SIGNALS.values() if name in values)])

@@ -60,7 +60,7 @@ def chat(
             talk.rate_unrated()
         else:
             talk.converse()
-    return 0
+    return 1 if talk.failed else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +154,7 @@ class _Talk:
         self.turns: list[Turn] = []
         self.episode = self._new_episode()
         self.answered: list[str] = []  # ids of this session
+        self.failed: list[dict[str, str]] = []  # prompts of a file that cannot be answered
 
     def _new_episode(self) -> str:
         return f"chat-{time.time_ns():x}"
@@ -196,14 +197,22 @@ class _Talk:
 
     def answer_all(self, prompts: list[str]) -> None:
         """Answer prompts that do not belong together, to be rated later."""
+        from headway.nouns.errors import InvalidInput
+
         replies = []
         for text in prompts:
             self.turns, self.episode = [], self._new_episode()
             self.out.line(f"you> {clean(text, one_line=False)}", style="dim")
-            reply = self._answer(text)
+            try:
+                reply = self._answer(text)
+            except InvalidInput as error:  # a prompt that is too long does not stop the others
+                self.failed.append({"prompt": text, "code": error.code, "message": error.message})
+                if not self.out.json:
+                    self.out.error(error)
+                continue
             if reply is not None:
                 replies.append({"id": reply.id, "prompt": text, "response": reply.kept.text})
-        self.out.document({"task": self.task, "replies": replies})
+        self.out.document({"task": self.task, "replies": replies, "failed": self.failed})
         if replies:
             self.session.next(f"headway chat --role {self.task} --unrated")
 
