@@ -5,14 +5,16 @@ import { link } from "./route.svelte";
 export interface Next {
   text: string;
   command: string;
+  verdict: boolean; // whether the text holds the verdict's sentence
   href?: string;
   action?: string;
 }
 
 export function nextStep(task: Task): Next {
   const { verb, command, why, evidence } = task.next;
-  if (!evidence) return { text: why, command };
-  return { text: why, command, href: link("evidence", evidence), action: verb === "promote" ? "Promote it" : "See why" };
+  const verdict = task.verdict !== null && why.includes(task.verdict.text);
+  if (!evidence) return { text: why, command, verdict };
+  return { text: why, command, verdict, href: link("evidence", evidence), action: verb === "promote" ? "Promote it" : "See why" };
 }
 
 export function decideCommand(task = "route"): string {

@@ -45,7 +45,7 @@ def _status(out: Output, current: ProjectStatus) -> None:
             out.line(task.worth.text, style="bold")
     _TASKS.print(out, current.tasks)
     for task in current.tasks:
-        if task.verdict is not None and task.verdict.text != current.next.why:
+        if task.verdict is not None and task.verdict.text not in current.next.why:
             out.line(f"{task.task}: {task.verdict.text}")
         if task.kit_missing:
             out.note(f"kit_missing: {task.task}: {task.next.why}")

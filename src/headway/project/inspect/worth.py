@@ -95,8 +95,8 @@ def _compute(
 
 def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Quality, promoted: bool) -> str:
     if compared.short:
-        unread = f" that {worth.policy} was not trained on" if promoted and "with an outcome" in compared.short else ""
-        return f"Too early to say what {task} saves: {compared.short}{unread}."
+        whose = f"that {worth.policy} was not trained on" if promoted else f"that {worth.policy} made by itself"
+        return f"Too early to say what {task} saves: {compared.short}, of those {whose}."
     if worth.saved is None and worth.ratio is None and worth.gap is None:
         return f"What {task} saves is unknown: {_unknown(worth, compared)}."
     text = worth_text(worth, task, same=compared.same, quality=measured.name)
