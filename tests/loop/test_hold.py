@@ -13,7 +13,7 @@ import headway
 from headway.loop.cycle import CycleResult
 from headway.loop.due import Marks, due
 from headway.loop.watch import Watch
-from headway.nouns.evidence import Prospect
+from headway.nouns.evidence import Prospect, Waiting
 from headway.nouns.ids import decision_id
 from headway.project import Project
 from headway.promote.gate import Admission, verdict
@@ -127,6 +127,14 @@ def test_looks_come_more_often_than_guards_and_not_after_the_end() -> None:
     assert not due(replace(asked, settled=1_500 + rows - 1), marks).prove
     assert due(replace(asked, settled=1_500 + rows), marks).prove
     assert not due(standing(**NO_DIFFERENCE, since=10), Marks()).prove
+
+
+def test_a_candidate_whose_decisions_wait_is_looked_at_when_few_of_their_outcomes_are_in() -> None:
+    waiting = Waiting(decisions=8_000, open=12, counting=5_000, until=2e9)
+    asked = standing(**judged(statistic=90.0, waiting=waiting), since=10)
+    marks = Marks(proved={"1 u": 1_500})
+    assert not due(replace(asked, settled=1_502), marks).prove
+    assert due(replace(asked, settled=1_503), marks).prove
 
 
 def test_a_candidate_that_writes_replies_is_looked_at_after_every_vote() -> None:

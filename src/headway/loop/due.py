@@ -100,5 +100,9 @@ def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
         return then < 0 or standing.votes > then
     if standing.alarm is not None:  # few decisions count since it was raised
         return then < 0 or standing.settled - then >= _LEAST
-    rows = standing.evidence.n if standing.evidence is not None and standing.verdict is not None else 0
+    evidence, verdict = standing.evidence, standing.verdict
+    if evidence is not None and evidence.waiting is not None and verdict is not None and verdict.more == 0:
+        # a few outcomes can let all that wait count
+        return then < 0 or standing.settled - then >= max(1, min(_LEAST, evidence.waiting.open // 4))
+    rows = evidence.n if evidence is not None and verdict is not None else 0
     return then < 0 or standing.settled - then >= max(_LEAST, rows // _TEST_SHARE)
