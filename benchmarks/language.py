@@ -8,7 +8,8 @@ TRL's; `memory_vs_trl` is TRL's peak memory over ours.
 
     python benchmarks/language.py --json --part generation        # or training; without --part, both
 
-measures generation with an adapter on, against transformers with PEFT (benchmarks/_language/generation.py).
+measures generation with an adapter on, against transformers with PEFT (benchmarks/_language/generation.py). `--part
+texts` compares only the texts of both, and what float16 and int8 change.
 
     python benchmarks/language.py --json --user kto,sft,ppo [--seeds 3] [--first-seed 11]
 
@@ -90,7 +91,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a Hugging Face folder")
     parser.add_argument("--tokenizer", type=Path, help="on cuda: the folder whose tokeniser the random model gets")
     parser.add_argument("--user", default="", metavar="LEARNERS", help="play the synthetic user with these learners")
-    parser.add_argument("--part", default="", choices=("", "training", "generation"), help="measure only this")
+    parser.add_argument("--part", default="", choices=("", "training", "generation", "texts"), help="measure only this")
     parser.add_argument("--first-seed", type=int, default=11)
     options = parser.parse_args()
     if options.user:
@@ -103,11 +104,13 @@ def main() -> None:
         model = options.model
         if model is None:
             model = smollm2() if options.device == "cpu" else random_billion(Path(folder), options.tokenizer)
-        if options.part in ("", "generation"):
+        if options.part != "training":
             from _language.generation import generation
 
-            figures, ratios = generation(model, repeats=repeats, quick=options.quick, device=options.device)
-        if options.part == "generation":
+            figures, ratios = generation(
+                model, repeats=repeats, quick=options.quick, device=options.device, speed=options.part != "texts"
+            )
+        if options.part in ("generation", "texts"):
             finish("language", figures, ratios, packages=PACKAGES[:3], device=options.device, as_json=options.json)
             return
         runs: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}

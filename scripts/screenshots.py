@@ -184,6 +184,7 @@ def chatting(path: Path, program: str) -> None:
                 page.get_by_role("article").nth(count - 1).get_by_role("group", name="Rate this reply").wait_for()
                 page.wait_for_function("() => document.activeElement.matches('article')")
                 page.keyboard.press(key)
+            page.get_by_text(f"{len(ASKED)} replies, {len(ASKED)} rated").wait_for()
             settle(page)
             save(page.screenshot(full_page=True), path)
             browser.close()

@@ -3,7 +3,7 @@
 Both sides write the same number of greedy tokens from the same random prompts of 32 tokens, without early ends, with
 the same weights and the same adapter of rank 16, in turn. CPU seconds on a CPU, wall seconds elsewhere; medians. Texts
 are compared on 20 prompts of up to 64 tokens. Formats that change the text state what they change: the ratio of
-perplexity on transformers' replies, and the share of equal greedy tokens.
+perplexity on transformers' replies, and the share of equal greedy tokens; and how fast they are in the same run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,13 @@ TOPICS = (
 )  # fmt: skip
 
 
-def generation(folder: Path, *, repeats: int, quick: bool, device: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Figures and ratios: tokens per second, equal texts, log-probabilities, compressed formats."""
+def generation(
+    folder: Path, *, repeats: int, quick: bool, device: str, speed: bool = True
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Figures and ratios: tokens per second, equal texts, log-probabilities, compressed formats.
+
+    Without `speed`: only what does not depend on other programs, and the formats.
+    """
     from headway.kits.reply.language import LanguageModel
 
     if device == "cpu":
@@ -42,10 +48,11 @@ def generation(folder: Path, *, repeats: int, quick: bool, device: str) -> tuple
         start = time.perf_counter()
         model.add_adapter("bench", adapter)
         figures["adapter_switch_s"] = round(time.perf_counter() - start, 3)
-        _speed(model, peer, figures, ratios, repeats=repeats, tokens=64)
+        if speed:
+            _speed(model, peer, figures, ratios, repeats=repeats, tokens=64)
         replies = _texts(model, peer, figures, count=5 if quick else len(TOPICS))
         if not quick and device == "cpu":
-            _formats(folder, adapter, replies, figures)
+            _formats(folder, adapter, replies, figures, repeats=repeats)
     return figures, ratios
 
 
@@ -68,28 +75,14 @@ def _peer(folder: Path, model: Any, adapter: Path) -> Any:
 def _speed(
     model: Any, peer: Any, figures: dict[str, float], ratios: dict[str, float], *, repeats: int, tokens: int
 ) -> None:
-    from headway.kits.reply.language import RunningBatch
-    from headway.nouns.protocols import Prompt
-
     cuda = model.where.device.type == "cuda"
     clock = time.process_time if model.where.device.type == "cpu" else time.perf_counter
-    ends, model.ends = model.ends, frozenset()  # both sides write the same number of tokens
     before = peer.generation_config.eos_token_id
     peer.generation_config.eos_token_id = None
 
     def wait() -> None:
         if cuda:
             torch.cuda.synchronize()
-
-    def ours(ids: Any) -> float:
-        batch = RunningBatch(model, adapter="bench")
-        for row in ids.tolist():
-            batch.add(model.request(Prompt(tokens=tuple(row), max_tokens=tokens, temperature=0)))
-        start = clock()
-        while batch.busy:
-            batch.step()
-        wait()
-        return clock() - start
 
     @torch.inference_mode()
     def theirs(ids: Any) -> float:
@@ -103,9 +96,8 @@ def _speed(
     for name, rows in (("alone", 1), (f"batch_{ROWS}", ROWS)):
         mine, other = [], []
         for seed in range(repeats + 1):
-            made = torch.Generator().manual_seed(seed)
-            ids = torch.randint(100, model.vocabulary, (rows, PROMPT), generator=made)
-            mine.append(ours(ids))
+            ids = _ids(model, rows, seed)
+            mine.append(_ours(model, ids, tokens, wait))
             other.append(theirs(ids))
         mine, other = mine[1:], other[1:]  # the first warms up
         work = rows * tokens
@@ -113,7 +105,30 @@ def _speed(
         figures[f"generate_{name}_tokens_per_s_peft"] = round(work / statistics.median(other), 1)
         ratios[f"generate_{name}_vs_peft"] = round(statistics.median(other) / statistics.median(mine), 3)
         say(f"{name}: {figures[f'generate_{name}_tokens_per_s']} tokens/s, PEFT {work / statistics.median(other):.1f}")
-    model.ends, peer.generation_config.eos_token_id = ends, before
+    peer.generation_config.eos_token_id = before
+
+
+def _ids(model: Any, rows: int, seed: int) -> Any:
+    made = torch.Generator().manual_seed(seed)
+    return torch.randint(100, model.vocabulary, (rows, PROMPT), generator=made)
+
+
+def _ours(model: Any, ids: Any, tokens: int, wait: Callable[[], None] = lambda: None) -> float:
+    """Seconds in which our engine writes so many tokens for each row."""
+    from headway.kits.reply.language import RunningBatch
+    from headway.nouns.protocols import Prompt
+
+    clock = time.process_time if model.where.device.type == "cpu" else time.perf_counter
+    ends, model.ends = model.ends, frozenset()  # both sides write the same number of tokens
+    batch = RunningBatch(model, adapter="bench")
+    for row in ids.tolist():
+        batch.add(model.request(Prompt(tokens=tuple(row), max_tokens=tokens, temperature=0)))
+    start = clock()
+    while batch.busy:
+        batch.step()
+    wait()
+    model.ends = ends
+    return clock() - start
 
 
 def _texts(model: Any, peer: Any, figures: dict[str, float], *, count: int) -> list[tuple[Any, list[int]]]:
@@ -146,16 +161,28 @@ def _texts(model: Any, peer: Any, figures: dict[str, float], *, count: int) -> l
     return replies
 
 
-def _formats(folder: Path, adapter: Path, replies: list[tuple[Any, list[int]]], figures: dict[str, float]) -> None:
-    """What float16 and int8 change: perplexity on the peer's replies, and the share of equal greedy tokens."""
+def _formats(
+    folder: Path, adapter: Path, replies: list[tuple[Any, list[int]]], figures: dict[str, float], *, repeats: int
+) -> None:
+    """What float16 and int8 change: perplexity on the peer's replies, the share of equal greedy tokens, the speed."""
     from headway.kits.reply.formats import change_of
 
     exact = _with_adapter(folder, "float32", adapter)
-    for name in ("float16", "int8"):
-        change = change_of(_with_adapter(folder, name, adapter), exact, replies, "bench")
-        figures[f"{name}_perplexity_ratio"] = round(change.perplexity_ratio, 4)
-        figures[f"{name}_equal_tokens"] = round(change.equal_tokens, 3)
-        say(f"{name}: {change}")
+    models = {"float32": exact, **{name: _with_adapter(folder, name, adapter) for name in ("float16", "int8")}}
+    for name, model in models.items():
+        if model is not exact:
+            change = change_of(model, exact, replies, "bench")
+            figures[f"{name}_perplexity_ratio"] = round(change.perplexity_ratio, 4)
+            figures[f"{name}_equal_tokens"] = round(change.equal_tokens, 3)
+            say(f"{name}: {change}")
+    for where, rows in (("alone", 1), (f"batch_{ROWS}", ROWS)):
+        spent: dict[str, list[float]] = {name: [] for name in models}
+        for seed in range(repeats + 1):  # in turn, so that other programs slow all of them down
+            for name, model in models.items():
+                spent[name].append(_ours(model, _ids(model, rows, seed), 64))
+        for name, seconds in spent.items():
+            figures[f"{name}_{where}_tokens_per_s"] = round(rows * 64 / statistics.median(seconds[1:]), 1)
+        say(f"{where}: " + ", ".join(f"{name} {figures[f'{name}_{where}_tokens_per_s']}" for name in models))
 
 
 def _with_adapter(folder: Path, dtype: str, adapter: Path) -> Any:

@@ -29,8 +29,9 @@ def worker(session: Session, device: str, dtype: str, threads: int, idle: float)
     """Hold local language models for a project, for its server and other clients.
 
     One worker per project; models are loaded on the first question. Concurrent questions share one batch. Press Ctrl-C
-    to stop it. `headway up` starts a worker if a task uses a local model. On a CPU, --dtype float16 and int8 are faster
-    and change the text; the worker says how much: the ratio of perplexities, and the share of equal tokens.
+    to stop it. `headway up` starts a worker if a task uses a local model. On a CPU, --dtype int8 is faster and
+    changes the text, float16 hardly does either; the worker says how much: the ratio of perplexities, and the share
+    of equal tokens.
     """
     from headway.kits.reply.worker import WorkerServer
 
