@@ -1,6 +1,7 @@
 """Fixtures for all tests.
 
-- HOME and TMPDIR are separate for each worker; HEADWAY_* is removed from the environment.
+- HOME and TMPDIR are separate for each worker; HEADWAY_* is removed from the environment. They and `tmp_path` are in
+  memory (/dev/shm) if that has room and TMPDIR is not set: then no test waits for a disk.
 - Hypothesis is deterministic; `HYPOTHESIS_PROFILE=explore` tries more and different examples on each run.
 - A test fails if it leaves a child process, a listening port or a non-daemon thread running.
 - `model_cache` is the folder of models, downloaded once per checkout and shared by all runs; HEADWAY_CACHE names it.
@@ -13,11 +14,14 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import shutil
 import signal
 import socket
 import stat
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +33,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from httpx._transports import default as transports
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.internal.conjecture import providers
 
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_THE_STORE = {"observe", "promote", "compatibility"}  # folders whose fast tests use both databases
+ROOM_BYTES = 4 << 30
 GRACE_S = 2.0  # how long processes and threads may take to end
 _data = os.environ.get("HEADWAY_DATA")
 _home = pytest.StashKey[Path]()
@@ -52,17 +58,25 @@ if hypothesis.settings().derandomize:
     # Hypothesis parses every imported module of ours for constants to try: six seconds for each worker, and examples
     # that depend on what the worker imported before.
     providers.is_local_module_file = lambda _: False
+if coverage := getattr(sys.modules.get("slipcover.pytest_plugin"), "_slipcover_instance", None):
+    # slipcover removes its probes from lines that were reached 50 times, and looks at every function of the package
+    # each time: an eighth of the time of all tests. Reaching a probe costs little.
+    coverage.d_miss_threshold = 20_000
+# Each of the thousands of clients would read the certificates of the system again, for 20 ms.
+transports.create_ssl_context = functools.cache(transports.create_ssl_context)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "engines(*names, why, slow): the databases that a test runs on, both by default; `slow`: one of them"
     )
+    # tmp_path stays in pytest's folder, so that the files of a failed test can be inspected.
+    temporary = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _temporary())
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         return  # the process that distributes the tests runs none of them
-    # tmp_path stays in pytest's folder, so that the files of a failed test can be inspected.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    home = Path(tempfile.mkdtemp(prefix="headway-test-"))  # short: a Unix socket's path has 108 bytes at most
+    gc.disable()  # until the tests are collected: little of what importing makes is garbage
+    # short: a Unix socket's path has 108 bytes at most
+    home = Path(tempfile.mkdtemp(prefix="headway-test-", dir=temporary))
     config.stash[_home] = home
     (home / "tmp").mkdir()
     for name in [name for name in os.environ if name.startswith(("HEADWAY_", "XDG_"))]:
@@ -71,6 +85,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     tempfile.tempdir = None  # it was cached before TMPDIR moved
     set_hypothesis_home_dir(home / "hypothesis")
+
+
+def _temporary() -> str:
+    """A folder in memory if there is one with room, else the system's folder for temporary files."""
+    memory = "/dev/shm"
+    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM_BYTES
+    return memory if roomy and "TMPDIR" not in os.environ else tempfile.gettempdir()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()  # half a million objects that no collection needs to visit again
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
