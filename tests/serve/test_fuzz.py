@@ -29,7 +29,7 @@ def fuzz(running: Running, *more: str, timeout_s: float) -> None:
         [
             *(PROGRAM, "--config-file", Path(__file__).with_name("schemathesis.toml")),
             *("run", f"{running.url}/openapi.json", "--header", f"Authorization: {running.token['authorization']}"),
-            *("--checks", CHECKS, "--phases", "coverage,fuzzing", "--continue-on-failure", "--warnings", "off"),
+            *("--checks", CHECKS, "--continue-on-failure", "--warnings", "off"),
             *("--suppress-health-check", "all", "--request-timeout", "20", "--seed", "7", "--no-color", *more),
         ],
         cwd=running.folder,
@@ -51,10 +51,16 @@ def fuzz(running: Running, *more: str, timeout_s: float) -> None:
 
 
 def test_no_valid_or_invalid_request_breaks_the_server(served: Callable[..., Running]) -> None:
-    fuzz(served(), "--max-examples", "1", timeout_s=110)
+    fuzz(served(), "--phases", "fuzzing", "--max-examples", "1", timeout_s=110)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_every_boundary_of_every_field_is_answered_as_declared(served: Callable[..., Running]) -> None:
+    fuzz(served(), "--phases", "coverage", timeout_s=380)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_ten_minutes_of_requests_do_not_break_the_server(served: Callable[..., Running]) -> None:
-    fuzz(served(TOML), "--max-time", "600", timeout_s=880)
+    fuzz(served(TOML), "--phases", "coverage,fuzzing", "--max-time", "600", timeout_s=880)
