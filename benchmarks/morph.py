@@ -5,8 +5,8 @@
     python benchmarks/morph.py --device cuda --json     # 16,384 hosts, and the evaluation on the GPU
 
 Nothing is trained here: the policy that is evaluated was trained before and is stored (`_morph/policy.safetensors`, the
-best, on hosts for tuning, of five trainings that imitated first); `_morph/runs.json` has what all trainings reached. A
-new one: `headway grow train --steps 400000`.
+first of the best, on hosts for tuning, of five trainings that imitated and then practised on a GPU); `_morph/runs.json`
+has what all trainings reached. A new one: `headway grow train`, as docs/how-to/morph.md says.
 
 - `steps_per_cpu_s` (or `steps_per_s` on a GPU): whole steps with random valid actions over all blueprints.
 - `net_*`: accuracy on test images less rent, on hosts that nobody practised on.
