@@ -179,6 +179,7 @@ def answer(
     seed: int | None = None,
 ) -> AnsweredTurn:
     """The stored reply to a conversation; `say` gets its text piece by piece."""
+    project.settle(task)  # without a loop nobody else does, and what was liked a moment ago may be an example
     pending = prepare(project, task, turns, episode=episode, seed=seed)
     with generator_of(project, pending) as generator:
         if say is None or pending.foreign:
