@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 import headway
+from headway.loop.lock import held
+from headway.loop.supervisor import LOCK
 from tests.page.browser import Served, serving
 from tests.page.conftest import AXE, Open, need
 from tests.page.replying import SETTINGS, TALKS, write_replies
@@ -315,3 +317,15 @@ def test_pages_of_replies_have_no_serious_violation(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     need(AXE.exists(), "axe-core is not installed (python scripts/build_page.py --tools)")
     assert violations(page) == []
+
+
+@pytest.mark.slow
+def test_a_question_waits_for_the_worker_that_up_starts_and_the_page_says_so(written: Served, tab: Open) -> None:
+    with held(written.folder / ".headway" / LOCK, "headway up") as note:
+        note({"workers": ["worker"]})
+        page = tab(written, "#/chat")
+        send(page, "Hello?")
+        page.get_by_text("The model is being loaded, or is busy.").wait_for()
+        note({"workers": []})
+        page.get_by_text("Start `headway up` again").wait_for()
+    assert page.get_by_label("Message").input_value() == "Hello?", "nothing is lost"
