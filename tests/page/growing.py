@@ -61,8 +61,12 @@ def write_small_growth(folder: Path) -> None:
         }
         idle = update == 11
         lead = {"WAIT": 0.99 if idle else 0.6, "GERMINATE": 0.01 if idle else 0.4}
+        memory = {"hidden": {"0": 0.1, "3": 0.125 + update / 100, "12": 0.2}, "cell": {"0": 0.2, "3": 0.25, "12": 0.5}}
         log.add(
-            {"steps": update * 64, "explained_variance": 0.5, "heads": heads, "lead": lead, "idle_alarm": idle}
+            {
+                "steps": update * 64, "explained_variance": 0.5, "heads": heads, "lead": lead, "idle_alarm": idle,
+                "memory": memory,
+            }
         )  # fmt: skip
     log.end("recurrent@8743")
     keep_evaluation(folder / ".headway", small_evaluation())

@@ -35,6 +35,8 @@ def test_heads_the_frontier_and_the_lanes_of_an_episode_are_shown(small: Served,
     page.get_by_role("img", name="heads.op.entropy of morph-7-recurrent: 0.12 after 12 lines").wait_for()
     page.get_by_role("button", name="blueprint").press("Enter")
     page.get_by_role("img", name="heads.blueprint.entropy of morph-7-recurrent: 0.89 after 12 lines").wait_for()
+    memory = "Magnitude of the memory by the step of an episode: hidden 0.1 at step 0, 0.2 at step 12; cell 0.2 and 0.5"
+    page.get_by_role("img", name=memory).wait_for()
     assert "+0.050 (+0.030 to +0.070) better" in page.get_by_role("row").filter(has_text="plateau").inner_text()
     page.get_by_role("img", name="Test accuracy against parameters of seeds at the end for learned, plateau").wait_for()
     page.get_by_role("img", name="r0c0: LORA germinated in epochs 1 to 1, LORA training in epochs 2 to 2").wait_for()

@@ -87,7 +87,9 @@ def test_metrics_say_what_an_update_did(tmp_path: Path) -> None:
     assert sum(last["lead"].values()) == pytest.approx(1.0)
     assert last["first_ratios"] == [1.0, 1.0]
     assert {"explained_variance", "kl", "value_error", "idle_alarm", "credit", "advantage_by_lag", "world"} <= set(last)
-    assert last["memory"][0]["step"] == 0
+    assert list(last["memory"]) == ["hidden", "cell"]
+    assert list(last["memory"]["cell"])[:2] == ["0", "1"]
+    assert all(value > 0 for part in last["memory"].values() for value in part.values())
     assert last["evaluation"] == training.counts.curve[-1].mean
     again = Training(ToyWorld, replace(KNOBS, steps=192), seed=2)
     folder.metrics.write_text(folder.metrics.read_text("utf-8") + json.dumps({"update": 3}) + "\n", "utf-8")

@@ -6,7 +6,7 @@
 | `heads.NAME` | `entropy` (normalised, over steps that use the head), `use`, `gradient_norm`, `clip_fraction` |
 | `lead` | how often each choice of the first head was taken; `value_error` of the critic by that choice |
 | `idle_alarm` | a choice that uses no other head took more than 98% of the steps |
-| `memory` | mean magnitude of hidden state and cell by the step of the episode, in at most 32 ranges |
+| `memory` | `hidden` and `cell`: their mean magnitude by the step of the episode at which a range begins, 16 ranges at most |
 | `credit` | quantiles of the world's hindsight credit |
 | `advantage_by_lag` | correlation of an action's advantage with the reward so many steps later, in the same episode |
 """
@@ -26,7 +26,7 @@ __all__ = ["LAGS", "update_metrics"]
 
 LAGS = (0, 1, 2, 5, 10, 20, 50, 75, 100)
 _ALARM = 0.98
-_RANGES = 32
+_RANGES = 16
 
 
 def update_metrics(space: Factored, sequences: Sequences, updated: RecurrentUpdate) -> dict[str, Any]:
@@ -76,17 +76,18 @@ def _idle(space: Factored, shares: dict[str, float]) -> bool:
     return any(shares[name] > _ALARM for name in idle)
 
 
-def _by_age(sequences: Sequences) -> list[dict[str, float]]:
+def _by_age(sequences: Sequences) -> dict[str, dict[str, float]]:
     if sequences.magnitudes is None:
-        return []
+        return {}
     ages = sequences.ages.ravel()
     width = max(-(-(int(ages.max()) + 1) // _RANGES), 1)
-    found = []
+    found: dict[str, dict[str, float]] = {"hidden": {}, "cell": {}}
     for begin in range(0, int(ages.max()) + 1, width):
         inside = (ages >= begin) & (ages < begin + width)
         if inside.any():
-            hidden, cell = sequences.magnitudes.reshape(-1, 2)[inside].mean(axis=0).tolist()
-            found.append({"step": begin, "hidden": hidden, "cell": cell})
+            means = sequences.magnitudes.reshape(-1, 2)[inside].mean(axis=0).tolist()
+            for part, mean in zip(found.values(), means, strict=True):
+                part[str(begin)] = mean
     return found
 
 
