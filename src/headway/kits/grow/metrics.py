@@ -6,7 +6,7 @@
 | `heads.NAME` | `entropy` (normalised, over steps that use the head), `use`, `gradient_norm`, `clip_fraction` |
 | `lead` | how often each choice of the first head was taken; `value_error` of the critic by that choice |
 | `idle_alarm` | a choice that uses no other head took more than 98% of the steps |
-| `memory` | `hidden` and `cell`: their mean magnitude by the step of the episode at which a range begins, 16 ranges at most |
+| `memory` | mean magnitude of `hidden` state and `cell` by the step of the episode, in at most 16 ranges |
 | `credit` | quantiles of the world's hindsight credit |
 | `advantage_by_lag` | correlation of an action's advantage with the reward so many steps later, in the same episode |
 """
