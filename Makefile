@@ -13,7 +13,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# three on two cores: a third of the time tests wait for servers, browsers and disks
+# three on two cores: tests wait for servers and browsers
 WORKERS ?= 3
 ARGS ?=
 COVERAGE ?= -m slipcover --json --out .coverage.json

@@ -111,6 +111,19 @@ def test_the_import_contracts_are_kept() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with empty rooms, which breaks no contract."""
+    root = tmp_path_factory.mktemp("rooms")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    package = root / "src" / "headway"
+    for folder in (package, *(package / name for name in rooms())):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("", "utf-8")
+    assert lint_imports(root).returncode == 0
+    return root
+
+
 @pytest.mark.parametrize(
     ("path", "line", "broken"),
     [
@@ -126,14 +139,12 @@ def test_the_import_contracts_are_kept() -> None:
         ("prove/stray.py", "import headway.testing", "Each room imports only rooms below it"),
     ],
 )
-def test_a_forbidden_import_breaks_the_contracts(tmp_path: Path, path: str, line: str, broken: str) -> None:
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    package = tmp_path / "src" / "headway"
-    for folder in (package, *(package / name for name in rooms())):
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text("", "utf-8")
-    assert lint_imports(tmp_path).returncode == 0
-    (package / path).write_text(line, "utf-8")
-    done = lint_imports(tmp_path)
+def test_a_forbidden_import_breaks_the_contracts(empty: Path, path: str, line: str, broken: str) -> None:
+    stray = empty / "src" / "headway" / path
+    stray.write_text(line, "utf-8")
+    try:
+        done = lint_imports(empty)
+    finally:
+        stray.unlink()
     assert done.returncode == 1
     assert re.search(rf"{broken}.* BROKEN", done.stdout), done.stdout + done.stderr

@@ -45,7 +45,7 @@ def test_a_deciding_server_loads_no_unused_policy_learner_or_world(
     paths += [entry.target for what in ("commands", "demos") for entry in known.all(what).values()]
     unused = {path.partition(":")[0] for path in paths} - routes
     assert not unused & loaded, sorted(unused & loaded)
-    heavy = {"torch", "gymnasium", "matplotlib", "headway.cli"} & loaded
+    heavy = {"torch", "gymnasium", "matplotlib", "httpx", "headway.cli"} & loaded
     assert not heavy
 
 

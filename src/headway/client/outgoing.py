@@ -22,12 +22,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, Self, cast
 
-import httpx
 import msgspec
 
 from headway.client.answers import retry_after_s
+
+if TYPE_CHECKING:  # a fifth of the start of a server, and most never call another one: imported by the first call
+    import httpx
 
 __all__ = ["AsyncAnswer", "AsyncOutgoing", "CallFailed", "Outgoing"]
 
@@ -74,7 +76,7 @@ class Outgoing:
     ) -> None:
         self.url = url.rstrip("/")
         self._key, self._timeout_s, self._most_bytes = key, timeout_s, most_bytes
-        self._limits = httpx.Limits(max_connections=connections, keepalive_expiry=_KEEPALIVE_S)
+        self._connections = connections
         self._transport: httpx.HTTPTransport | None = None
         self._lock = threading.Lock()
 
@@ -118,6 +120,8 @@ class Outgoing:
         raise ValueError(f"tries is {tries}, expected at least 1")
 
     def _post(self, path: str, body: bytes) -> bytes:
+        import httpx
+
         headers = [("authorization", f"Bearer {self._key}")] if self._key else []
         until = time.monotonic() + self._timeout_s
         request = _request(self.url + path, body, headers, self._timeout_s)
@@ -135,10 +139,13 @@ class Outgoing:
         raise failure
 
     def _pool(self) -> httpx.HTTPTransport:
+        import httpx
+
         # The transport, not a client: it has no redirects, cookies, proxies or authentication to turn off.
         with self._lock:
             if self._transport is None:
-                self._transport = httpx.HTTPTransport(trust_env=False, limits=self._limits)
+                limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=_KEEPALIVE_S)
+                self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
             return self._transport
 
     def _whole(self, response: httpx.Response, until: float) -> bytes:
@@ -175,9 +182,7 @@ class AsyncOutgoing:
     """A pool of connections to any number of servers. Lives in one event loop."""
 
     def __init__(self, *, connections: int, keepalive: int = 64) -> None:
-        self._limits = httpx.Limits(
-            max_connections=connections, max_keepalive_connections=keepalive, keepalive_expiry=_KEEPALIVE_S
-        )
+        self._connections, self._keepalive = connections, keepalive
         self._transport: httpx.AsyncHTTPTransport | None = None
 
     async def open(
@@ -196,6 +201,8 @@ class AsyncOutgoing:
 
         `until` is a moment of the monotonic clock. A key goes into `headers`.
         """
+        import httpx
+
         request = _request(url, body, headers, timeout_s, accept)
         try:
             async with asyncio.timeout(max(0.0, until - time.monotonic())):
@@ -214,8 +221,15 @@ class AsyncOutgoing:
             self._transport = None
 
     def _pool(self) -> httpx.AsyncHTTPTransport:
+        import httpx
+
         if self._transport is None:
-            self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=self._limits)
+            limits = httpx.Limits(
+                max_connections=self._connections,
+                max_keepalive_connections=self._keepalive,
+                keepalive_expiry=_KEEPALIVE_S,
+            )
+            self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
         return self._transport
 
 
@@ -227,12 +241,14 @@ class AsyncAnswer:
         self.media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.headers: Mapping[str, str] = response.headers
         self._response = response
-        self._pieces = aiter(cast(httpx.AsyncByteStream, response.stream))
+        self._pieces = aiter(cast("httpx.AsyncByteStream", response.stream))
         self._timeout_s, self._most_bytes = timeout_s, most_bytes
         self._size = 0
 
     async def piece(self, within_s: float) -> bytes:
         """The next bytes; b"" at the end."""
+        import httpx
+
         try:
             async with asyncio.timeout(within_s):
                 piece = await anext(self._pieces, b"")
@@ -279,6 +295,8 @@ def failure_of(response: httpx.Response, usable: frozenset[int] = frozenset()) -
 
 def connection_failure(error: Exception, timeout_s: float) -> CallFailed:
     """The meaning of a broken connection. The exception's own text may contain a header and is not repeated."""
+    import httpx
+
     cause = type(error).__name__
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return CallFailed("unreachable", "cannot be reached", cause=cause)
@@ -294,6 +312,8 @@ def too_large(most_bytes: int) -> CallFailed:
 def _request(
     url: str, body: bytes, headers: Iterable[tuple[str, str]], timeout_s: float, accept: str = "application/json"
 ) -> httpx.Request:
+    import httpx
+
     timeout = {"connect": min(_CONNECT_S, timeout_s), "read": timeout_s, "write": timeout_s, "pool": timeout_s}
     return httpx.Request(
         "POST",
