@@ -88,10 +88,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _temporary() -> str:
-    """A folder in memory if there is one with room, else the system's folder for temporary files."""
+    """A folder in memory if there is one with room, from which programs may run; else the system's own folder."""
     memory = "/dev/shm"
-    roomy = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM_BYTES
-    return memory if roomy and "TMPDIR" not in os.environ else tempfile.gettempdir()
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free <= ROOM_BYTES:
+        return tempfile.gettempdir()
+    return (
+        tempfile.gettempdir() if os.statvfs(memory).f_flag & os.ST_NOEXEC else memory
+    )  # a container's has no programs
 
 
 def pytest_collection_finish() -> None:
