@@ -92,9 +92,8 @@ def _temporary() -> str:
     memory = "/dev/shm"
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free <= ROOM_BYTES:
         return tempfile.gettempdir()
-    return (
-        tempfile.gettempdir() if os.statvfs(memory).f_flag & os.ST_NOEXEC else memory
-    )  # a container's has no programs
+    barred = os.statvfs(memory).f_flag & os.ST_NOEXEC  # as in most containers
+    return tempfile.gettempdir() if barred else memory
 
 
 def pytest_collection_finish() -> None:
