@@ -80,7 +80,9 @@ def _by_age(sequences: Sequences) -> dict[str, dict[str, float]]:
     if sequences.magnitudes is None:
         return {}
     ages = sequences.ages.ravel()
-    width = max(-(-(int(ages.max()) + 1) // _RANGES), 1)
+    width = 1
+    while width * _RANGES <= int(ages.max()):
+        width *= 2  # so that updates have the same ranges, even if their longest episodes differ
     found: dict[str, dict[str, float]] = {"hidden": {}, "cell": {}}
     for begin in range(0, int(ages.max()) + 1, width):
         inside = (ages >= begin) & (ages < begin + width)
