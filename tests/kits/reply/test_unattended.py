@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -84,6 +85,33 @@ def test_thirty_ratings_are_learned_from_and_judged_with_reasons_by_the_loop_alo
         assert verdict is None or (verdict.state == "refused" and verdict.reasons)
 
 
+def kill_after_three_updates(process: subprocess.Popen[Any], folder: Path) -> Path:
+    """Kills what trains, and gives its metrics."""
+    lines = folder / ".headway" / "work" / "learn-reply-language" / "metrics.jsonl"
+    deadline = time.monotonic() + 300
+    while not lines.exists() or len(lines.read_bytes().splitlines()) < 3:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return lines
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_headway_learn_carries_on_a_training_that_was_killed(tmp_path: Path, tiny: Path, base: Any) -> None:
+    with headway.open(settings(tmp_path, tiny)) as project:
+        rate(project, base)
+    line = [sys.executable, "-m", "headway", "-C", tmp_path, "learn", "reply"]
+    kill_after_three_updates(subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), tmp_path)
+    done = subprocess.run(line, capture_output=True, text=True, encoding="utf-8", check=True)
+    updates = [int(word) for word in re.findall(r"learn kto: (\d+) of", done.stderr)]
+    assert updates, done.stderr
+    assert min(updates) > 2
+    assert "language@" in done.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_loop_that_is_killed_while_it_trains_ends_with_the_same_adapter(
@@ -99,14 +127,7 @@ def test_a_loop_that_is_killed_while_it_trains_ends_with_the_same_adapter(
         [sys.executable, "-m", "headway", "-C", folders[1], "watch", "--once"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    lines = folders[1] / ".headway" / "work" / "learn-reply-language" / "metrics.jsonl"
-    deadline = time.monotonic() + 300
-    while not lines.exists() or len(lines.read_bytes().splitlines()) < 3:
-        assert process.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    lines = kill_after_three_updates(process, folders[1])
     made = json.loads((lines.parent / "run.json").read_bytes())["counts"]["updates"]
     assert made >= 1
     with Watch(folders[1], environ={}) as watch:

@@ -18,15 +18,23 @@ _NOT_DUE = 3
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
-    """Turn --learner into a knob; `--check` of a reply task says why nothing would be trained."""
+    """Turn --learner into a knob; `--check` of a reply task says why nothing would be trained.
+
+    A training that was interrupted is carried on: with the same ratings and knobs it ends with the same adapter, and
+    with others its snapshot is not used.
+    """
     learner = values.pop("learner")
     if learner:
         values["knobs"] = (*values["knobs"], f"learner={learner}")
-    if not values["check"] or values["task"] is None:
+    if values["task"] is None:
         return None
     with session.project() as project:
         settings = project.settings.task(values["task"])
         if (values["family"] or settings.family) != "language":
+            return None
+        if not values["check"]:
+            if not any(knob.startswith("resume=") for knob in values["knobs"]):
+                values["knobs"] = (*values["knobs"], "resume=true")
             return None
         knobs = knobs_from(settings.learn)
         told = readiness(project, settings.name, least=knobs.least, least_of_sign=knobs.least_of_sign)
