@@ -23,6 +23,7 @@ from headway.kits.grow.morph.speed import measured
 from headway.kits.grow.morph.world import MorphWorld
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.shapes import RecurrentShape
+from headway.nouns.errors import InvalidInput
 from tests.cli.terminal import headway
 
 TINY = {"minibatches": 1, "batch": 8, "horizon": 8}
@@ -154,3 +155,20 @@ def test_a_policy_that_is_not_there_is_named(policies: tuple[str, ...], code: st
     done = headway("grow", "evaluate", *policies, "--json")
     assert done.code != 0
     assert code in done.err + done.out
+
+
+@pytest.mark.parametrize(("device", "hosts_on"), [("cuda", "cuda"), ("mps", None)])
+def test_the_hosts_go_to_a_gpu_of_cuda_and_stay_on_the_cpu_beside_mps(
+    device: str, hosts_on: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, object] = {}
+
+    def practise(*_: object, **given: object) -> None:
+        asked.update(given)
+        raise InvalidInput("That is enough.", code="enough")
+
+    monkeypatch.setattr("headway.kits.practice.run.practise", practise)
+    done = headway("-C", tmp_path, "grow", "train", "--device", device, "--json")
+    assert "enough" in done.out + done.err
+    assert asked["device"] == device
+    assert asked["settings"].get("device") == hosts_on  # type: ignore[attr-defined]
