@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import headway
-from headway.nouns.errors import Conflict, GateRefused
+from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Prospect, VerdictState
 from headway.nouns.status import NextStep, StepVerb
 from headway.project import Project
@@ -155,6 +155,8 @@ WORSE = replace(EVIDENCE, id="evi_1", **VERDICTS["worse"])
 ALARM = replace(CANARY, kind="alarm", why="'large' earns 0.35 instead of 0.75.")
 PROMOTE = "headway promote route --policy bandit@4f2a"
 IMPORT = "headway data import BUFFER --task route"  # of a ranking task: its actions are described, not only named
+UNPROVEN, NO_VOTES = Admission(state="unproven"), InvalidInput("Nobody has voted.", code="no_evidence")
+UNRATED, VOTE = "headway chat --role route --unrated", "headway compare route --ask"
 STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
     name: (next_step(where, activity), verb, command)
     for name, where, activity, verb, command in (
@@ -170,6 +172,9 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("few actions in words", standing(since=10, described=True), BUSY, "decide", IMPORT),
         ("no signal", standing(), Activity(decisions=9, signals=0), "log", "headway data log route"),
         ("signals wait", standing(), Activity(decisions=9, signals=1, pending=8), "log", "headway data log route"),
+        ("replies wait", standing(replies=True), Activity(decisions=9, signals=1, pending=8), "log", UNRATED),
+        ("no votes", standing(admission=UNPROVEN, replies=True, unprovable=NO_VOTES), BUSY, "prove", VOTE),
+        ("few votes", standing(replace(WAIT, kind="preference"), replies=True), BUSY, "prove", VOTE),
         ("too little", standing(since=10), BUSY, "decide", 'headway decide route "Summarise this page"'),
         ("enough", standing(settled=50, since=50), BUSY, "learn", "headway learn route"),
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),

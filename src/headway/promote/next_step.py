@@ -110,6 +110,8 @@ def _cannot_prove(standing: Standing, ref: str, error: HeadwayError) -> NextStep
     why = f"{ref} cannot be proven yet. {error.message} {error.hint}".rstrip()
     if isinstance(error, MissingExtra) or error.code == "unknown_world":
         return _step("doctor", "headway doctor", why)
+    if standing.replies and error.code == "no_evidence":
+        return _step("prove", f"headway compare {standing.task} --ask", why)
     if not standing.settled:
         return _step("decide", _decide(standing), why)
     return _step("log", f"headway data log {standing.task}", why)
@@ -143,6 +145,8 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     if verdict.state != "wait":
         shown = "" if candidate.newest else f" --policy {ref}"
         return _step("report", f"headway report {task}{shown}", reason, evidence)
+    if standing.replies:
+        return _step("prove", f"headway compare {task} --ask", f"{reason} Vote on more pairs of replies.", evidence)
     if evidence.kind != "log":
         return _step("prove", prove, f"{reason} Prove it again when there are more {evidence.unit}.", evidence)
     if acting:
@@ -167,13 +171,12 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
         return _step("log", f"headway data log {task}", why)
     if standing.learns:
         return _step("learn", f"headway learn {task}", "Enough has settled to learn a new candidate.")
+    signals = f"headway chat --role {task} --unrated" if standing.replies else f"headway data log {task}"
     if not activity.signals:
-        return _step(
-            "log", f"headway data log {task}", "No decision has a signal yet; nothing can be learned without one."
-        )
+        return _step("log", signals, "No decision has a signal yet; nothing can be learned without one.")
     missing = f"{standing.until_retrain:,} more settled decisions until a new candidate is learned."
     if activity.pending:
-        return _step("log", f"headway data log {task}", f"{activity.pending:,} decisions wait for a signal; {missing}")
+        return _step("log", signals, f"{activity.pending:,} decisions wait for a signal; {missing}")
     return _step("decide", decide, missing)
 
 
