@@ -112,7 +112,7 @@ PLAIN = {"name", "summary", "api", "needs"}
 
 
 def test_every_field_of_a_passport_is_checked() -> None:
-    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks"}
+    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases"}
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
@@ -123,11 +123,13 @@ def test_the_objects_of_a_passport_fit_their_protocols(kit: Kit, what: str) -> N
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
-def test_routes_and_checks_of_a_passport_exist(kit: Kit) -> None:
+def test_routes_checks_and_erasers_of_a_passport_exist(kit: Kit) -> None:
     for module in kit.routes:
         assert endpoints_of((load(module),)), f"{module} declares no endpoint"
     for path in kit.checks:
         takes(load(path), "settings")
+    for path in kit.erases:
+        takes(load(path), "project", "going")
     assert kit.summary.endswith(".")
 
 
