@@ -182,6 +182,8 @@ class AsyncOutgoing:
     """A pool of connections to any number of servers. Lives in one event loop."""
 
     def __init__(self, *, connections: int, keepalive: int = 64) -> None:
+        import httpx  # noqa: F401 — here, not within the time limit of the first call
+
         self._connections, self._keepalive = connections, keepalive
         self._transport: httpx.AsyncHTTPTransport | None = None
 
