@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.reply.engines.runtime import op, ov
+from headway.kits.reply.engines.runtime import compress, op, ov
 
 __all__ = ["GROUPS", "ModelShape", "adapter_inputs", "build", "shape_of"]
 
@@ -101,7 +101,10 @@ def build(folder: Path, shape: ModelShape, *, rank: int = 0, weights: str = "flo
     tensors: dict[str, Any] = {}
     for path in sorted(folder.glob("*.safetensors")):
         tensors.update(load_file(path))
-    return _Builder(tensors, shape, rank, weights).model()
+    model = _Builder(tensors, shape, rank, weights).model()
+    if weights == "float16":
+        compress(model)
+    return model
 
 
 def _whole(*values: int) -> Any:
@@ -149,9 +152,7 @@ class _Builder:
 
     def _product(self, hidden: Any, matrix: Any) -> Any:
         """hidden·matrixᵀ, with the matrix stored in the chosen format."""
-        if self.weights == "float16":
-            stored = op.convert(op.constant(matrix.astype(np.float16)), ov.Type.f32)
-        elif self.weights == "int8":
+        if self.weights == "int8":
             scale = np.maximum(np.abs(matrix).max(1, keepdims=True), 1e-12) / 127.0
             whole = op.constant(np.rint(matrix / scale).astype(np.int8))
             stored = op.multiply(op.convert(whole, ov.Type.f32), op.constant(scale.astype(np.float32)))

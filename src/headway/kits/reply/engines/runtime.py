@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from headway.nouns.errors import MissingExtra
 
-__all__ = ["op", "ov"]
+__all__ = ["compress", "op", "ov"]
 
 # None makes `import openvino_telemetry` fail; OpenVINO then uses a stub of its own that sends nothing.
 cast(dict[str, Any], sys.modules).setdefault("openvino_telemetry", None)
@@ -15,5 +15,8 @@ cast(dict[str, Any], sys.modules).setdefault("openvino_telemetry", None)
 try:
     import openvino as ov
     from openvino import opset13 as op
+
+    # Stores constants in float16 and marks them; without the mark, compiling turns them into float32 again.
+    from openvino._offline_transformations import compress_model_transformation as compress
 except ImportError as error:
     raise MissingExtra("The engine 'openvino'", "openvino", "language") from error
