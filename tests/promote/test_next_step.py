@@ -180,6 +180,7 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),
         ("passed", standing(EVIDENCE), BUSY, "promote", PROMOTE),
         ("not yet", standing(WAIT), BUSY, "plan", "headway plan route"),
+        ("not yet, by a hair", standing(replace(WAIT, needed=0)), BUSY, "plan", "headway plan route"),
         ("not yet, canary", standing(WAIT, canary=CANARY), BUSY, "prove", "headway prove route"),
         ("refused", standing(REFUSED), BUSY, "report", "headway report route"),
         ("refused, much new", standing(REFUSED, settled=90, since=60), BUSY, "learn", "headway learn route"),

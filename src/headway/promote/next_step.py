@@ -152,7 +152,7 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     if acting:
         why = f"{ref} decides on a share of the traffic. {reason} Prove it again as outcomes come in."
         return _step("prove", prove, why, evidence)
-    if verdict.more == 0:
+    if verdict.more == 0 and evidence.waiting is not None:
         return _step("log", f"headway data log {task} --status pending", reason, evidence)
     return _step("plan", f"headway plan {task}{'' if candidate.newest else f' --policy {ref}'}", reason, evidence)
 
