@@ -127,7 +127,9 @@ def test_every_option_learns_without_an_error() -> None:
 @pytest.mark.filterwarnings("ignore")  # torch warns of its own calls while it compiles
 def test_a_compiled_network_learns_the_same(need_tool: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     need_tool("g++", package="g++")
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # more are processes that outlive the test
+    from torch._inductor import config
+
+    monkeypatch.setattr(config, "compile_threads", 1)  # more are processes that outlive the test
     compiled, plain = (Training(ToyWorld, replace(KNOBS, compile=on), seed=1) for on in (True, False))
     assert compiled.once().first_ratios == (1.0, 1.0)
     plain.once()
