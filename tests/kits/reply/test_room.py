@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headway.kits.reply.engine import _broken
-from headway.kits.reply.model import LanguageModel, _quiet
+from headway.kits.reply.loading import quiet
+from headway.kits.reply.model import LanguageModel
 from headway.kits.reply.room import check_room, out_of_memory, weights_in
 from headway.nouns.errors import Damaged, Unavailable
 
@@ -39,11 +40,11 @@ def test_a_model_that_is_larger_than_the_memory_is_refused_before_it_is_read(tin
     "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")]
 )
 def test_memory_that_runs_out_is_not_called_a_damaged_model(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(Unavailable) as raised, _quiet(tmp_path):
+    with pytest.raises(Unavailable) as raised, quiet(tmp_path):
         raise error
     assert raised.value.code == "no_memory"
     assert _broken(error).code == "no_memory"
-    with pytest.raises(Damaged), _quiet(tmp_path):
+    with pytest.raises(Damaged), quiet(tmp_path):
         raise RuntimeError("a tensor is missing")
     assert not out_of_memory(RuntimeError("a tensor is missing"))
     assert _broken(RuntimeError("a tensor is missing")).code == "worker_failed"

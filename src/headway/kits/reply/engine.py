@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headway.kits.reply.fusing import AdapterFuser
 from headway.kits.reply.room import no_memory, out_of_memory
 from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
 from headway.nouns.errors import Busy, HeadwayError, Unavailable, UnknownName
@@ -104,6 +105,7 @@ class LanguageEngine:
         self._new: queue.SimpleQueue[ModelJob | None] = queue.SimpleQueue()
         self._loaded: dict[str, _Loaded] = {}
         self._stop_by: float | None = None
+        self._fuser = AdapterFuser(say)
         self._thread = threading.Thread(target=self._run, name="headway-engine", daemon=True)
         self.made = self.tokens = 0
 
@@ -123,6 +125,7 @@ class LanguageEngine:
         self._stop_by = self.clock() + grace_s
         self._new.put(None)
         self._thread.join()
+        self._fuser.wait(max(0.0, self._stop_by - self.clock()))
 
     @property
     def models(self) -> tuple[LoadedModel, ...]:
@@ -215,7 +218,11 @@ class LanguageEngine:
                 self._late(job)
         owner = {id(request): (job, at) for job in loaded.jobs for at, request in enumerate(job.requests)}
         try:
-            deltas = [delta for batch in list(loaded.batches.values()) if batch.busy for delta in batch.step()]
+            deltas = []
+            for adapter, batch in list(loaded.batches.items()):
+                if batch.busy:
+                    deltas += batch.step()
+                    self._fuser.wrote(loaded.model, adapter, batch.running)
         except Exception as error:
             logger.exception("model=%s", loaded.about.name)
             for job in loaded.jobs:

@@ -5,30 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-from transformers.utils import logging as messages
+from transformers import AutoConfig, AutoTokenizer
 
 from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, where
 from headway.kits.reply.engines.transformers import TransformersEngine
-from headway.kits.reply.room import check_room, no_memory, out_of_memory
+from headway.kits.reply.loading import (
+    SAFELY,
+    check_engine,
+    check_files,
+    check_supported,
+    ends_of,
+    fast_engine,
+    network_of,
+    quiet,
+)
+from headway.kits.reply.room import check_room
 from headway.kits.reply.tokens import checked, fitted
-from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName
+from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
 __all__ = ["COMPRESSED", "LanguageModel"]
 
-_ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
-_SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
+_BYTES = {"float32": 4, "float16": 2, "int8": 1}
 _SCORED_BYTES = 256 << 20  # logits that `score` holds at once
 
 
@@ -60,15 +66,16 @@ class LanguageModel:
         text = config.get_text_config()
         self.window = int(getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", 0) or 2048)
         self.vocabulary = int(text.vocab_size)
-        self.ends = _ends(folder, config, tokenizer)
+        self.ends = ends_of(folder, config, tokenizer)
         self.pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.ends, default=0)
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
         width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         self.bytes_per_token = 2 * text.num_hidden_layers * heads * width * at.dtype.itemsize
         self._adapters: dict[str, Path] = {}
+        self._bytes_each = 4  # of a weight in memory
         if network is not None:
             self.reference = TransformersEngine(network)
-        self.engine = self.reference if engine is None else engine
+        self.engine: Any = self.reference if engine is None else engine
 
     @classmethod
     def load(
@@ -91,28 +98,27 @@ class LanguageModel:
         """
         compressed = dtype in COMPRESSED and where(device).device.type == "cpu"
         weights, at = dtype if compressed else "float32", where(device, "auto" if compressed else dtype)
-        _check_files(folder)
+        check_files(folder)
         if at.device.type == "cpu":
-            check_room(folder, bytes_each={"float16": 2, "int8": 1}.get(weights, 4))
-        with _quiet(folder):
-            config = AutoConfig.from_pretrained(folder, **_SAFELY)
-            _supported(config, folder)
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **_SAFELY)
-            shape = _shape(folder, engine) if at.device.type == "cpu" else None
-            if shape is None:
-                _check_engine(folder, engine, weights)
-                network = _network(folder, at, device_map)
+            check_room(folder, bytes_each=_BYTES[weights])
+        with quiet(folder):
+            config = AutoConfig.from_pretrained(folder, **SAFELY)
+            check_supported(config, folder)
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **SAFELY)
+            fast = fast_engine(folder, engine, rank, threads, weights) if at.device.type == "cpu" else None
+            if fast is None:
+                check_engine(folder, engine, weights)
+                network = network_of(folder, at, device_map)
                 return cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, network=network)
-            from headway.kits.reply.engines.openvino import OpenVinoEngine
-
-            fast = OpenVinoEngine(folder, shape, threads=threads, rank=rank, weights=weights)
-        return cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, engine=fast)
+        model = cls(config, tokenizer, name=name or folder.name, at=at, folder=folder, engine=fast)
+        model._bytes_each = _BYTES[weights]
+        return model
 
     @cached_property
     def reference(self) -> TransformersEngine:
         """The same weights in transformers: for scores, and as the engine where there is no other."""
-        with _quiet(self.folder):
-            reference = TransformersEngine(_network(self.folder, self.where))
+        with quiet(self.folder):
+            reference = TransformersEngine(network_of(self.folder, self.where))
         for adapter, folder in self._adapters.items():
             reference.add_adapter(adapter, folder)
         return reference
@@ -148,6 +154,25 @@ class LanguageModel:
         except BaseException:
             self.drop_adapter(name)
             raise
+
+    def can_fuse(self, name: str) -> bool:
+        """Whether `fuse` would do something: not if the engine cannot, or has it already."""
+        return self.engine.fusible and name not in self.engine.fused
+
+    def fuse(self, name: str) -> bool:
+        """Compile an adapter ("" is the base alone) into weights of its own: slow, and then faster than as an input.
+
+        False if nothing was compiled: see `can_fuse`, or there is no memory for more copies of the weights. May run in
+        another thread; running replies go on with it.
+        """
+        if not self.can_fuse(name):
+            return False
+        try:
+            check_room(self.folder, bytes_each=2 * self._bytes_each)  # one copy is compiled from another
+        except Unavailable:
+            return False
+        self.engine.fuse(name)
+        return True
 
     def _probe(self, adapter: str) -> None:
         """One step with the adapter: its numbers are finite."""
@@ -285,102 +310,3 @@ class LanguageModel:
         """Logits after the last position of every row, [row, vocabulary]."""
         logits: torch.Tensor = self.engine.forward(ids, positions, mask, cache)
         return logits
-
-
-@contextmanager
-def _quiet(folder: Path) -> Iterator[None]:
-    """A library must not write to the terminal; anything that transformers raises is a damaged folder."""
-    log_settings: Any = messages
-    bars = log_settings.is_progress_bar_enabled()
-    log_settings.disable_progress_bar()
-    try:
-        yield
-    except HeadwayError:
-        raise
-    except Exception as error:  # transformers may raise anything for a broken folder
-        if out_of_memory(error):
-            hint = "Close other programs, or use a smaller model."
-            raise no_memory(f"Loading the model in {str(folder)!r}", hint) from error
-        raise _unusable(folder, error) from error
-    finally:
-        if bars:
-            log_settings.enable_progress_bar()
-
-
-def _network(folder: Path, at: Where, device_map: str = "") -> Any:
-    spread: dict[str, Any] = {"device_map": device_map} if device_map else {}
-    if spread and find_spec("accelerate") is None:
-        raise Unavailable(
-            "A device map needs the package 'accelerate'.", code="no_accelerate", hint="pip install accelerate"
-        )
-    network: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=at.dtype, use_safetensors=True, **spread, **_SAFELY
-    )
-    return network if spread else network.to(at.device)
-
-
-def _shape(folder: Path, engine: str) -> Any:
-    """The sizes for the engine openvino; None if it is not wanted, not installed, or does not cover the model."""
-    if engine == "transformers" or (engine == "auto" and find_spec("openvino") is None):
-        return None
-    from headway.kits.reply.engines.graph import shape_of
-
-    return shape_of(folder)
-
-
-def _check_engine(folder: Path, engine: str, weights: str) -> None:
-    if engine == "openvino" or weights != "float32":
-        wanted = f"The format {weights!r}" if weights != "float32" else "The engine 'openvino'"
-        raise InvalidInput(
-            f"{wanted} does not cover the model in {str(folder)!r} here.",
-            code="bad_engine",
-            hint="It needs a CPU and a Llama- or Qwen-like model; use transformers in float32 for others.",
-        )
-
-
-def _ends(folder: Path, config: Any, tokenizer: Any) -> frozenset[int]:
-    """The tokens that end a reply, from all places where a folder can name them."""
-    ends: set[int] = set()
-    generation: Any = None
-    if (folder / "generation_config.json").exists():
-        with suppress(OSError, ValueError):
-            generation = GenerationConfig.from_pretrained(folder, local_files_only=True)
-    for tokens in (getattr(generation, "eos_token_id", None), config.eos_token_id, tokenizer.eos_token_id):
-        ends.update(tokens if isinstance(tokens, (list, tuple)) else () if tokens is None else (tokens,))
-    return frozenset(ends)
-
-
-def _check_files(folder: Path) -> None:
-    if not folder.is_dir():
-        raise Unavailable(
-            f"There is no model folder {str(folder)!r}.",
-            code="model_missing",
-            hint="Fetch the embedded model with `headway models add smollm2`, or pass a folder.",
-        )
-    missing = [pattern for pattern in ("config.json", "*.safetensors") if not any(folder.glob(pattern))]
-    if missing:
-        raise Damaged(
-            f"{str(folder)!r} has no {' and no '.join(missing)}, expected a Hugging Face model in safetensors.",
-            code="model_damaged",
-            hint="A folder needs config.json, tokenizer.json and *.safetensors; pickled weights are never loaded.",
-        )
-
-
-def _supported(config: Any, folder: Path) -> None:
-    """Raise unless the cache of the batch supports the model: it needs attention over the whole past."""
-    kinds = set(getattr(config.get_text_config(), "layer_types", None) or ())
-    if config.is_encoder_decoder or not kinds <= _ATTENTION:
-        raise InvalidInput(
-            f"{str(folder)!r} contains a {config.model_type!r} model, which is not a plain decoder with attention.",
-            code="model_unsupported",
-            hint="Llama, Qwen, Mistral, Gemma, GPT-2 and similar models work.",
-        )
-
-
-def _unusable(folder: Path, error: Exception) -> Damaged:
-    reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    return Damaged(
-        f"The model in {str(folder)!r} cannot be loaded: {reason}",
-        code="model_damaged",
-        hint="Fetch it again (`headway models add`), or load the folder with transformers to see its error.",
-    )

@@ -1,6 +1,7 @@
 """engines — how a language model computes its next token, behind one interface.
 
-openvino       Llama- and Qwen-like folders on a CPU, as a graph built from their safetensors: twice as fast
+openvino       Llama- and Qwen-like folders on a CPU, as a graph built from their safetensors: twice as fast; keys and
+               values in blocks (paged), adapters as inputs or in the weights (graph)
 transformers   any other folder, and cuda and mps
 
 Both take adapters while they run: a batch names its adapter, and the next batch may name another one.

@@ -1,12 +1,14 @@
 """A Llama- or Qwen-like model as an OpenVINO graph, built from its safetensors.
 
-Inputs: input_ids, position_ids [row, token], attention_mask [row, past + token] and beam_idx [row]: the row of the last
-step that each row continues. Output: logits after the last token of every row. Keys and values are state of the infer
-request. With a rank, each linear layer has two more inputs, the matrices of an adapter: y = x·Wᵀ + (a·xᵀ)ᵀ·b.
+It is built as a graph whose state are keys and values, and then turned into one with paged attention, as OpenVINO
+GenAI does it: the tokens of all rows are one axis, and keys and values are inputs, in blocks (paged.py). Inputs:
+input_ids and position_ids [token], `last` [row]: the tokens after which logits are wanted, and where each row's tokens
+and blocks are. Output: logits [row, vocabulary].
 
-Layers that read the same input are one product: q, k and v; gate and up. Their adapters stand one above the other in
-`a` and block by block in `b`. Outside attention, rows and tokens are one axis: OpenVINO multiplies row by row where
-there are two. With `a` in front it packs the batch and not the adapter, which is larger.
+An adapter is either in the weights, W + s·b·a, or an input: with a rank, each linear layer has two more inputs, the
+matrices of an adapter, y = x·Wᵀ + (a·xᵀ)ᵀ·b. Layers that read the same input are one product: q, k and v; gate and up.
+Their adapters stand one above the other in `a` and block by block in `b`. With `a` in front, OpenVINO packs the batch
+and not the adapter, which is larger.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headway.kits.reply.engines.runtime import compress, op, ov
+from headway.kits.reply.engines.runtime import compress, op, ov, page
 
-__all__ = ["GROUPS", "ModelShape", "adapter_inputs", "build", "shape_of"]
+__all__ = ["GROUPS", "GraphAdapter", "ModelShape", "adapter_inputs", "build", "shape_of"]
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -30,7 +32,19 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "down": ("mlp.down_proj",),
 }
 _FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "smollm3")
-_FAR = np.float32(-3.0e38)
+_PREFIX = "base_model.model."  # of PEFT's names
+
+
+class GraphAdapter(NamedTuple):
+    """A LoRA adapter: PEFT's tensors, and alpha / rank."""
+
+    tensors: Mapping[str, Any]
+    scale: float
+
+    def change(self, name: str) -> Any:
+        """What it adds to the weights of a layer; None if it has nothing for it."""
+        a = self.tensors.get(f"{_PREFIX}{name}.lora_A.weight")
+        return None if a is None else np.float32(self.scale) * (self.tensors[f"{_PREFIX}{name}.lora_B.weight"] @ a)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +108,21 @@ def shape_of(folder: Path) -> ModelShape | None:
         return None
 
 
-def build(folder: Path, shape: ModelShape, *, rank: int = 0, weights: str = "float32") -> ov.Model:
-    """The graph of a folder. `rank`: of the adapters that it takes; 0: none. `weights`: float32, float16 or int8."""
+def build(
+    folder: Path, shape: ModelShape, *, rank: int = 0, adapter: GraphAdapter | None = None, weights: str = "float32"
+) -> ov.Model:
+    """The graph of a folder.
+
+    `rank`: of the adapters that it takes as inputs; 0: none. `adapter`: added to the weights. `weights`: float32,
+    float16 or int8.
+    """
     from safetensors.torch import load_file  # numpy has no bfloat16
 
     tensors: dict[str, Any] = {}
     for path in sorted(folder.glob("*.safetensors")):
         tensors.update(load_file(path))
-    model = _Builder(tensors, shape, rank, weights).model()
+    model = _Builder(tensors, shape, rank, adapter, weights).model()
+    page(model)
     if weights == "float16":
         compress(model)
     return model
@@ -118,13 +139,16 @@ def _number(value: float) -> Any:
 class _Builder:
     """Adds node by node; tensors are taken by their names in the folder."""
 
-    def __init__(self, tensors: Mapping[str, Any], shape: ModelShape, rank: int, weights: str) -> None:
-        self.tensors, self.shape, self.rank, self.weights = tensors, shape, rank, weights
+    def __init__(
+        self, tensors: Mapping[str, Any], shape: ModelShape, rank: int, adapter: GraphAdapter | None, weights: str
+    ) -> None:
+        self.tensors, self.shape, self.rank, self.adapter, self.weights = tensors, shape, rank, adapter, weights
         self.ids = op.parameter([-1, -1], ov.Type.i64, name="input_ids")
         self.mask = op.parameter([-1, -1], ov.Type.i64, name="attention_mask")
         self.places = op.parameter([-1, -1], ov.Type.i64, name="position_ids")
         self.beam = op.parameter([-1], ov.Type.i32, name="beam_idx")
-        self.inputs = [self.ids, self.mask, self.places, self.beam]
+        self.last = op.parameter([-1], ov.Type.i64, name="last")
+        self.inputs = [self.ids, self.mask, self.places, self.beam, self.last]
         self.sinks: list[Any] = []
 
     def model(self) -> ov.Model:
@@ -133,7 +157,8 @@ class _Builder:
         self.sizes = op.shape_of(self.ids)  # rows and tokens
         self.rows = op.gather(self.sizes, _whole(0), zero)
         self.cos, self.sin = self._rotation()
-        self.bias = self._bias()
+        # Paging replaces the mask: a row sees its own earlier tokens, and only those.
+        self.bias = op.unsqueeze(op.convert(self.mask, ov.Type.f32), _whole(1, 2))
         tokens = op.reshape(self.ids, _whole(-1), special_zero=False)
         hidden = op.gather(op.constant(embeddings, shared_memory=True), tokens, zero)
         for layer in range(shape.layers):
@@ -142,13 +167,16 @@ class _Builder:
             inner = self._norm(hidden, f"{name}post_attention_layernorm.weight")
             gate, up = self._parts(inner, layer, "gate_up")
             hidden = op.add(hidden, self._linear(op.multiply(op.swish(gate), up), layer, "down"))
-        hidden = op.reshape(hidden, op.concat([self.sizes, _whole(shape.hidden)], 0), special_zero=False)
-        last = self._norm(op.gather(hidden, op.constant(np.int64(-1)), op.constant(np.int64(1))), "model.norm.weight")
+        last = self._norm(op.gather(hidden, self.last, zero), "model.norm.weight")
         head = embeddings if shape.tied else self._tensor("lm_head.weight")
         return ov.Model([op.result(self._product(last, head))], self.sinks, self.inputs, "language")
 
     def _tensor(self, name: str) -> Any:
         return self.tensors[name].float().numpy()
+
+    def _weights(self, name: str) -> Any:
+        matrix, change = self._tensor(f"{name}.weight"), self.adapter and self.adapter.change(name)
+        return matrix if change is None else matrix + change
 
     def _product(self, hidden: Any, matrix: Any) -> Any:
         """hidden·matrixᵀ, with the matrix stored in the chosen format."""
@@ -163,7 +191,7 @@ class _Builder:
     def _linear(self, hidden: Any, layer: int, group: str) -> Any:
         """The layers of a group as one product, with their biases and their adapter."""
         names = [f"model.layers.{layer}.{name}" for name in GROUPS[group]]
-        matrix = np.concatenate([self._tensor(f"{name}.weight") for name in names])
+        matrix = np.concatenate([self._weights(name) for name in names])
         product = self._product(hidden, matrix)
         if f"{names[0]}.bias" in self.tensors:
             product = op.add(product, op.constant(np.concatenate([self._tensor(f"{name}.bias") for name in names])))
@@ -209,7 +237,7 @@ class _Builder:
         return op.transpose(split, _whole(0, 2, 1, 3))
 
     def _remembered(self, new: Any, name: str) -> Any:
-        """New keys or values behind the earlier ones. OpenVINO recognises this form and appends in place."""
+        """New keys or values behind the earlier ones, in the form that OpenVINO recognises and replaces by blocks."""
         shape = self.shape
         sizes = op.concat([self.rows, _whole(shape.key_heads), _whole(0), _whole(shape.width)], 0)
         past = op.read_value(
@@ -236,27 +264,15 @@ class _Builder:
         return op.cos(both), op.sin(both)
 
     def _rotated(self, vectors: Any) -> Any:
+        """Rotary positions, in the form that OpenVINO recognises as one operation (it wants the axis as 3, not -1)."""
         half = self.shape.width // 2
-        parts = op.variadic_split(vectors, op.constant(np.int64(-1)), _whole(half, half))
+        parts = op.variadic_split(vectors, op.constant(np.int64(3)), _whole(half, half))
         swapped = op.concat([op.multiply(parts.output(1), _number(-1.0)), parts.output(0)], -1)
         return op.add(op.multiply(vectors, self.cos), op.multiply(swapped, self.sin))
 
-    def _bias(self) -> Any:
-        """0 where a token may look, very low elsewhere: [row, 1, token, place]. Padding sees itself."""
-        zero, one = op.constant(np.int64(0)), op.constant(np.int64(1))
-        length = op.gather(op.shape_of(self.mask), one, zero)
-        new = op.gather(op.shape_of(self.ids), one, zero)
-        place = op.unsqueeze(op.range(zero, length, one, ov.Type.i64), zero)
-        token = op.unsqueeze(op.range(op.subtract(length, new), length, one, ov.Type.i64), one)
-        before = op.unsqueeze(op.less_equal(place, token), _whole(0, 1))
-        own = op.unsqueeze(op.equal(place, token), _whole(0, 1))
-        seen = op.unsqueeze(op.convert(self.mask, ov.Type.boolean), _whole(1, 2))
-        allowed = op.logical_or(op.logical_and(before, seen), own)
-        return op.select(allowed, _number(0.0), op.constant(_FAR))
 
-
-def adapter_inputs(shape: ModelShape, rank: int, tensors: Mapping[str, Any], scale: float) -> dict[str, Any]:
-    """PEFT's tensors as the inputs of the graph; layers without an adapter get zeros."""
+def adapter_inputs(shape: ModelShape, rank: int, adapter: GraphAdapter) -> dict[str, Any]:
+    """An adapter as the inputs of a graph of this rank; layers without an adapter get zeros."""
     inputs: dict[str, Any] = {}
     for layer in range(shape.layers):
         for group, names in GROUPS.items():
@@ -264,12 +280,12 @@ def adapter_inputs(shape: ModelShape, rank: int, tensors: Mapping[str, Any], sca
             a = np.zeros((rank * len(names), shape.inputs(group)), np.float32)
             b = np.zeros((rank * len(names), sum(widths)), np.float32)
             for place, name in enumerate(names):
-                full = f"base_model.model.model.layers.{layer}.{name}"
-                if f"{full}.lora_A.weight" not in tensors:
+                full = f"{_PREFIX}model.layers.{layer}.{name}"
+                if f"{full}.lora_A.weight" not in adapter.tensors:
                     continue
-                first, second = tensors[f"{full}.lora_A.weight"], tensors[f"{full}.lora_B.weight"]
+                first, second = adapter.tensors[f"{full}.lora_A.weight"], adapter.tensors[f"{full}.lora_B.weight"]
                 rows, start = slice(place * rank, place * rank + first.shape[0]), sum(widths[:place])
                 a[rows] = first
-                b[rows, start : start + widths[place]] = second.T * scale
+                b[rows, start : start + widths[place]] = second.T * adapter.scale
             inputs[f"a.{layer}.{group}"], inputs[f"b.{layer}.{group}"] = a, b
     return inputs

@@ -1,10 +1,9 @@
-"""OpenVINO as the engine of a model: the compiled graph, its adapters, and the state of each running batch."""
+"""OpenVINO as the engine of a model: the compiled graph, its adapters, and keys and values in blocks."""
 
 from __future__ import annotations
 
-import weakref
-from collections import deque
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headway.kits.reply.engines.graph import ModelShape, adapter_inputs, build
+from headway.kits.reply.engines.graph import GraphAdapter, ModelShape, adapter_inputs, build
+from headway.kits.reply.engines.paged import BlockPool, PagedCache, PagedRow
 from headway.kits.reply.engines.runtime import ov
+from headway.nouns.errors import Conflict, UnknownName
 
-__all__ = ["OpenVinoEngine", "StateCache"]
+__all__ = ["OpenVinoEngine"]
 
 RANK = 16  # of the adapters that a graph takes; a wider one compiles the graph again
-_TRIM = 64  # columns that no row needs may stay in front until there are this many
+_MOST_FUSED = 2  # graphs with an adapter in their weights, each as large as the model
 
 
 class OpenVinoEngine:
-    """One folder, compiled for the CPU. Adapters are inputs: adding one compiles nothing, up to the rank."""
+    """One folder, compiled for the CPU.
+
+    Adapters are inputs: adding one compiles nothing, up to the rank. `fuse` compiles one into the weights of a second
+    graph, which is faster; running batches go on in it.
+    """
 
     def __init__(
         self, folder: Path, shape: ModelShape, *, threads: int = 0, rank: int = 0, weights: str = "float32"
@@ -31,119 +36,149 @@ class OpenVinoEngine:
         self._options = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "NUM_STREAMS": 1}
         if threads:
             self._options["INFERENCE_NUM_THREADS"] = threads
-        self._adapters: dict[str, tuple[Mapping[str, NDArray[Any]], float, int]] = {}
+        self._files = _stamp(folder)
+        self._adapters = {"": GraphAdapter({}, 1.0)}
+        self._fused: dict[str, _Running] = {}
+        self._clock = count()
         self._compile(rank)
+        self._pool = _pool(self._graph)
 
     def _compile(self, rank: int) -> None:
         self.rank = rank
-        graph = build(self._folder, self._shape, rank=rank, weights=self._weights)
-        self._compiled = ov.Core().compile_model(graph, "CPU", self._options)
-        self._inputs = {name: self._tensors(name) for name in ("", *self._adapters)} if rank else {"": {}}
-        self._free: dict[str, deque[Any]] = {}
+        self._graph = self._compiled(rank, None)
+        self._running: dict[str, _Running] = {}
+
+    def _compiled(self, rank: int, adapter: GraphAdapter | None) -> Any:
+        if _stamp(self._folder) != self._files:
+            raise Conflict(
+                f"The weights in {str(self._folder)!r} have changed since they were loaded.",
+                code="model_changed",
+                hint="Restart the worker (`headway up`) to use the new ones.",
+            )
+        graph = build(self._folder, self._shape, rank=rank, adapter=adapter, weights=self._weights)
+        return ov.Core().compile_model(graph, "CPU", self._options)
 
     def add_adapter(self, name: str, tensors: Mapping[str, NDArray[Any]], scale: float, rank: int) -> None:
         """Take an adapter beside the others; running batches keep theirs."""
-        self._adapters[name] = (tensors, scale, rank)
+        self.drop_adapter(name)
+        self._adapters[name] = GraphAdapter(tensors, scale)
         if rank > self.rank:
             self._compile(max(rank, RANK))
-        else:
-            self._inputs[name] = self._tensors(name)
 
     def drop_adapter(self, name: str) -> None:
-        self._adapters.pop(name, None)
-        self._inputs.pop(name, None)
-        self._free.pop(name, None)
+        for held in (self._adapters, self._running, self._fused):
+            held.pop(name, None)
 
-    def _tensors(self, name: str) -> dict[str, Any]:
-        tensors, scale, _ = self._adapters.get(name, ({}, 1.0, 0))
-        inputs = adapter_inputs(self._shape, self.rank, tensors, scale)
-        return {key: ov.Tensor(value) for key, value in inputs.items()}
+    # -- in the weights
 
-    def cache(self, adapter: str) -> StateCache:
-        """The empty state of a new batch."""
-        free = self._free.setdefault(adapter, deque())
-        if free:
-            request = free.pop()
-        else:
-            request = self._compiled.create_infer_request()
-            for key, tensor in self._inputs[adapter].items():
-                request.set_tensor(key, tensor)
-        request.reset_state()
-        cache = StateCache(request)
-        weakref.finalize(cache, free.append, request)
-        return cache
+    @property
+    def fusible(self) -> bool:
+        """Whether an adapter may be added to the weights: rounding to int8 would change most of it."""
+        return self._weights != "int8"
+
+    @property
+    def fused(self) -> tuple[str, ...]:
+        return tuple(self._fused)
+
+    def fuse(self, name: str) -> None:
+        """Compile a graph with the adapter in its weights; "" is the base without any. May run in another thread.
+
+        The one that is used least recently makes room. An adapter that was dropped meanwhile stays dropped.
+        """
+        adapter = self._known(name)
+        running = _Running(self._compiled(0, adapter), {})
+        if self._adapters.get(name) is not adapter:
+            return
+        running.used = next(self._clock)
+        self._fused[name] = running
+        for other in sorted(self._fused, key=lambda one: self._fused[one].used)[:-_MOST_FUSED]:
+            self._fused.pop(other, None)
+
+    # -- one step
+
+    def cache(self, adapter: str) -> PagedCache:
+        """The rows of a new batch: none yet."""
+        return PagedCache(self._pool, adapter)
 
     def forward(
-        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: StateCache
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: PagedCache
     ) -> torch.Tensor:
-        """Logits after the last position of every row, [row, vocabulary]."""
+        """Logits after the last position of every row, [row, vocabulary]; zeros for a row of padding only."""
         rows, new = ids.shape
-        if cache.rows is None:
-            cache.rows = np.arange(rows, dtype=np.int32)
-        seen = np.ones((rows, cache.extra + cache.length + new), np.int64)
-        if mask is not None:
-            seen[:, cache.extra :] = mask.numpy()
-        seen[:, : cache.extra] = 0
+        if not cache.rows:
+            cache.rows.extend(PagedRow() for _ in range(rows))
+        real = np.ones((rows, new), bool) if mask is None else mask[:, -new:].numpy()
+        counts = real.sum(1)
+        some = np.flatnonzero(counts)
+        ends = np.cumsum(counts[some])
         feeds = {
-            "input_ids": ids.numpy(),
-            "attention_mask": seen,
-            "position_ids": np.ascontiguousarray(positions.expand(rows, new).numpy()),
-            "beam_idx": cache.rows,
+            "input_ids": ids.numpy()[real],
+            "position_ids": positions.expand(rows, new).numpy()[real],
+            "last": ends - 1,
+            "subsequence_begins": np.concatenate([[0], ends]).astype(np.int32),
+            **self._room([cache.rows[row] for row in some], counts[some]),
         }
-        logits = cache.request.infer(feeds, share_inputs=True)[0]
-        cache.rows = np.arange(rows, dtype=np.int32)
-        cache.length += new
-        return torch.from_numpy(np.array(logits))  # the request owns its output and overwrites it
+        found = self._runner(cache.adapter).infer(feeds, self._pool)
+        if len(some) == rows:
+            return torch.from_numpy(np.array(found))  # the request owns its output and overwrites it
+        logits = torch.zeros(rows, found.shape[1])
+        logits[torch.from_numpy(some)] = torch.from_numpy(np.array(found))
+        return logits
+
+    def _room(self, rows: list[PagedRow], new: NDArray[np.int64]) -> dict[str, NDArray[np.int32]]:
+        """Take blocks for the new tokens; returns where each row's tokens are."""
+        past = [row.length for row in rows]
+        for row, tokens in zip(rows, new.tolist(), strict=True):
+            self._pool.extend(row, tokens)
+            row.length += tokens
+        return {
+            "past_lens": np.array(past, np.int32),
+            "max_context_len": np.array(max(row.length for row in rows), np.int32),
+            "block_indices": np.array([block for row in rows for block in row.blocks], np.int32),
+            "block_indices_begins": np.cumsum([0, *(len(row.blocks) for row in rows)], dtype=np.int32),
+        }
+
+    def _runner(self, adapter: str) -> _Running:
+        running = self._fused.get(adapter) or self._running.get(adapter)
+        if running is None:
+            inputs = adapter_inputs(self._shape, self.rank, self._known(adapter)) if self.rank else {}
+            running = self._running[adapter] = _Running(self._graph, inputs)
+        running.used = next(self._clock)
+        return running
+
+    def _known(self, name: str) -> GraphAdapter:
+        if name not in self._adapters:
+            raise UnknownName(f"The adapter {name[:12]!r} is not loaded.", code="adapter_missing")
+        return self._adapters[name]
 
 
-class StateCache:
-    """Keys and values of a batch: the state of an infer request.
+class _Running:
+    """A graph with an adapter, ready to compute."""
 
-    Rows leave by the order of the next step (`beam_idx`); only a joining batch copies. `extra` columns in front belong
-    to rows that have left: they are masked, and removed from time to time.
-    """
+    def __init__(self, graph: Any, inputs: Mapping[str, NDArray[Any]]) -> None:
+        self._request = graph.create_infer_request()
+        for name, value in inputs.items():
+            self._request.set_tensor(name, ov.Tensor(value))
+        self._version = 0
+        self.used = 0
 
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self.rows: NDArray[np.int32] | None = None  # of the last step, that the next one continues
-        self.length = self.extra = 0
-
-    def keep(self, rows: torch.Tensor, start: int = 0) -> None:
-        """Keep only these rows (a row may appear twice), without the first `start` positions."""
-        order = rows.numpy().astype(np.int32)
-        self.rows = order if self.rows is None else self.rows[order]
-        self.length -= start
-        self.extra += start
-        if self.extra > _TRIM:
-            self._write({name: self._part(state) for name, state in self._states().items()})
-
-    def join(self, other: StateCache) -> None:
-        """Append the rows of `other`; the shorter cache is padded on the left with zeros."""
-        length = max(self.length, other.length)
-        theirs = other._states()
-        joined = {}
-        for name, mine in self._states().items():
-            parts = [_padded(self._part(mine), length), _padded(other._part(theirs[name]), length)]
-            joined[name] = np.concatenate(parts)
-        self._write(joined)
-        self.length = length
-
-    def _states(self) -> dict[str, Any]:
-        return {state.name: state for state in self.request.query_state()}
-
-    def _part(self, state: Any) -> NDArray[np.float32]:
-        """The rows and columns in use, [row, head, place, width]."""
-        values = np.asarray(state.state.data)[:, :, self.extra :]
-        part: NDArray[np.float32] = values if self.rows is None else values[self.rows]
-        return part
-
-    def _write(self, values: Mapping[str, NDArray[np.float32]]) -> None:
-        for name, state in self._states().items():
-            state.state = ov.Tensor(np.ascontiguousarray(values[name]))
-        count = next(iter(values.values())).shape[0]
-        self.rows, self.extra = np.arange(count, dtype=np.int32), 0
+    def infer(self, feeds: Mapping[str, NDArray[Any]], pool: BlockPool) -> NDArray[np.float32]:
+        if self._version != pool.version:
+            for name, tensor in pool.tensors.items():
+                self._request.set_tensor(name, tensor)
+            self._version = pool.version
+        logits: NDArray[np.float32] = self._request.infer(dict(feeds), share_inputs=True)[0]
+        return logits
 
 
-def _padded(values: NDArray[np.float32], length: int) -> NDArray[np.float32]:
-    missing = length - values.shape[2]
-    return np.pad(values, ((0, 0), (0, 0), (missing, 0), (0, 0))) if missing else values
+def _stamp(folder: Path) -> list[tuple[str, int, int]]:
+    """Changes when a file of weights is replaced."""
+    files = sorted(folder.glob("*.safetensors"))
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
+def _pool(graph: Any) -> BlockPool:
+    """The pool that a compiled graph reads; it names its inputs and their sizes."""
+    caches = {port.get_any_name(): port for port in graph.inputs if "_cache." in port.get_any_name()}
+    shapes = {name: tuple(size.get_length() for size in list(port.partial_shape)[1:]) for name, port in caches.items()}
+    return BlockPool(shapes, block=shapes["value_cache.0"][1])

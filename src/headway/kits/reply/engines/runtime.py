@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from headway.nouns.errors import MissingExtra
 
-__all__ = ["compress", "op", "ov"]
+__all__ = ["compress", "op", "ov", "page"]
 
 # None makes `import openvino_telemetry` fail; OpenVINO then uses a stub of its own that sends nothing.
 cast(dict[str, Any], sys.modules).setdefault("openvino_telemetry", None)
@@ -18,5 +18,8 @@ try:
 
     # Stores constants in float16 and marks them; without the mark, compiling turns them into float32 again.
     from openvino._offline_transformations import compress_model_transformation as compress
+
+    # Replaces the state of a graph by paged attention, as OpenVINO GenAI does it.
+    from openvino._offline_transformations import paged_attention_transformation as page
 except ImportError as error:
     raise MissingExtra("The engine 'openvino'", "openvino", "language") from error

@@ -17,6 +17,8 @@ __all__ = ["TransformersEngine"]
 class TransformersEngine:
     """A network of transformers; PEFT adds and chooses adapters."""
 
+    fusible = False
+
     def __init__(self, network: Any) -> None:
         self.network = network.eval()
         self._takes = frozenset(inspect.signature(network.forward).parameters)
