@@ -102,9 +102,7 @@ def test_a_worker_fuses_what_it_uses(tiny: Path, tmp_path: Path, monkeypatch: py
         work._engine._fuser.wait(60)
         second = asked.generate(PROMPTS)
     assert [reply.tokens for reply in first] == [reply.tokens for reply in second]
-    assert [line for line in said if "in its weights" in line] == [
-        f"{tiny.name} is compiled with no adapter in its weights."
-    ]
+    assert [line for line in said if "compiled" in line] == [f"{tiny.name} is compiled without adapters."]
 
 
 def test_a_failure_leaves_the_adapter_an_input(

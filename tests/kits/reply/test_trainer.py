@@ -210,3 +210,29 @@ def test_a_device_map_trains_the_same_adapter(tiny: Path, base: Any, samples: li
         trained.append(trainer.tensors())
     one, other = trained
     assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_padding_to_few_lengths_changes_neither_scores_nor_gradients(tmp_path: Path, family: str) -> None:
+    """As on CUDA; one row of the second batch fills the window, which padding must not leave."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
+    from tests.kits.reply.tiny import WINDOW, make
+
+    network: Any = AutoModelForCausalLM.from_pretrained(make(tmp_path, family), dtype=torch.float32)
+    words, lengths = network.get_input_embeddings(), []
+    words.register_forward_hook(lambda _, ids, __: lengths.append(ids[0].shape[1]))
+    short = [TokenRow((1, 2, 3), (4, 5)), TokenRow((9,), (8, 7, 6, 5))]
+    long = [*short, TokenRow(tuple(range(200)), tuple(range(WINDOW - 200)))]
+    for rows, wide in ((short, 48), (long, WINDOW)):
+        found = []
+        for multiple in (1, 48):
+            network.zero_grad()
+            scored = ReplyScorer(network, pad=259, multiple=multiple).rows(rows)
+            scored.logprobs.sum().backward()  # type: ignore[no-untyped-call]
+            found.append((scored.logprobs.detach(), words.weight.grad.clone()))
+        assert lengths[-1] == wide
+        for plain, padded in zip(*found, strict=True):
+            assert torch.allclose(plain, padded, atol=1e-4)

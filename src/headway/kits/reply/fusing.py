@@ -60,7 +60,7 @@ class AdapterFuser:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # of this thread only
         try:
             if model.fuse(adapter):
-                what = f"the adapter {adapter[:12]}" if adapter else "no adapter"
-                self._say(f"{model.name} is compiled with {what} in its weights.")
+                how = f"with the adapter {adapter[:12]} in its weights" if adapter else "without adapters"
+                self._say(f"{model.name} is compiled {how}.")
         except Exception:  # the adapter stays an input
             logger.exception("model=%s adapter=%s", model.name, adapter[:12])

@@ -162,13 +162,13 @@ class LanguageModel:
     def fuse(self, name: str) -> bool:
         """Compile an adapter ("" is the base alone) into weights of its own: slow, and then faster than as an input.
 
-        False if nothing was compiled: see `can_fuse`, or there is no memory for more copies of the weights. May run in
-        another thread; running replies go on with it.
+        False if nothing was compiled: see `can_fuse`, or less than four copies of the weights fit in the free memory.
+        May run in another thread; running replies go on with it.
         """
         if not self.can_fuse(name):
             return False
         try:
-            check_room(self.folder, bytes_each=2 * self._bytes_each)  # one copy is compiled from another
+            check_room(self.folder, bytes_each=4 * self._bytes_each)  # it takes two copies, and leaves two to others
         except Unavailable:
             return False
         self.engine.fuse(name)

@@ -6,9 +6,9 @@ input_ids and position_ids [token], `last` [row]: the tokens after which logits 
 and blocks are. Output: logits [row, vocabulary].
 
 An adapter is either in the weights, W + s·b·a, or an input: with a rank, each linear layer has two more inputs, the
-matrices of an adapter, y = x·Wᵀ + (a·xᵀ)ᵀ·b. Layers that read the same input are one product: q, k and v; gate and up.
-Their adapters stand one above the other in `a` and block by block in `b`. With `a` in front, OpenVINO packs the batch
-and not the adapter, which is larger.
+matrices of an adapter, y = x·Wᵀ + (a·xᵀ)ᵀ·b. The adapters of layers that read the same input are one product: q, k and
+v; gate and up. They stand one above the other in `a` and block by block in `b`. With `a` in front, OpenVINO packs the
+batch and not the adapter, which is larger. Weights that no adapter changes are read from the mapped files.
 """
 
 from __future__ import annotations
@@ -165,18 +165,15 @@ class _Builder:
             name = f"model.layers.{layer}."
             hidden = op.add(hidden, self._attention(layer, self._norm(hidden, f"{name}input_layernorm.weight")))
             inner = self._norm(hidden, f"{name}post_attention_layernorm.weight")
-            gate, up = self._parts(inner, layer, "gate_up")
-            hidden = op.add(hidden, self._linear(op.multiply(op.swish(gate), up), layer, "down"))
+            gate, up = self._linear(inner, layer, "gate_up")
+            (down,) = self._linear(op.multiply(op.swish(gate), up), layer, "down")
+            hidden = op.add(hidden, down)
         last = self._norm(op.gather(hidden, self.last, zero), "model.norm.weight")
         head = embeddings if shape.tied else self._tensor("lm_head.weight")
         return ov.Model([op.result(self._product(last, head))], self.sinks, self.inputs, "language")
 
     def _tensor(self, name: str) -> Any:
         return self.tensors[name].float().numpy()
-
-    def _weights(self, name: str) -> Any:
-        matrix, change = self._tensor(f"{name}.weight"), self.adapter and self.adapter.change(name)
-        return matrix if change is None else matrix + change
 
     def _product(self, hidden: Any, matrix: Any) -> Any:
         """hidden·matrixᵀ, with the matrix stored in the chosen format."""
@@ -188,25 +185,25 @@ class _Builder:
             stored = op.constant(matrix, shared_memory=True)
         return op.matmul(hidden, stored, False, True)
 
-    def _linear(self, hidden: Any, layer: int, group: str) -> Any:
-        """The layers of a group as one product, with their biases and their adapter."""
-        names = [f"model.layers.{layer}.{name}" for name in GROUPS[group]]
-        matrix = np.concatenate([self._weights(name) for name in names])
-        product = self._product(hidden, matrix)
-        if f"{names[0]}.bias" in self.tensors:
-            product = op.add(product, op.constant(np.concatenate([self._tensor(f"{name}.bias") for name in names])))
+    def _linear(self, hidden: Any, layer: int, group: str) -> list[Any]:
+        """The layers of a group, each with its bias and its adapter."""
+        names, widths = [f"model.layers.{layer}.{name}" for name in GROUPS[group]], self.shape.outputs[group]
+        products = [self._dense(hidden, name) for name in names]
         if not self.rank:
-            return product
+            return products
         rank = self.rank * len(names)
-        a = op.parameter([rank, matrix.shape[1]], ov.Type.f32, name=f"a.{layer}.{group}")
-        b = op.parameter([rank, matrix.shape[0]], ov.Type.f32, name=f"b.{layer}.{group}")
+        a = op.parameter([rank, self.shape.inputs(group)], ov.Type.f32, name=f"a.{layer}.{group}")
+        b = op.parameter([rank, sum(widths)], ov.Type.f32, name=f"b.{layer}.{group}")
         self.inputs += [a, b]
-        return op.add(product, op.matmul(op.matmul(a, hidden, False, True), b, True, False))
+        changes = op.matmul(op.matmul(a, hidden, False, True), b, True, False)
+        parts = op.variadic_split(changes, op.constant(np.int64(-1)), _whole(*widths))
+        return [op.add(product, parts.output(place)) for place, product in enumerate(products)]
 
-    def _parts(self, hidden: Any, layer: int, group: str) -> list[Any]:
-        widths = self.shape.outputs[group]
-        parts = op.variadic_split(self._linear(hidden, layer, group), op.constant(np.int64(-1)), _whole(*widths))
-        return [parts.output(place) for place in range(len(widths))]
+    def _dense(self, hidden: Any, name: str) -> Any:
+        matrix, change = self._tensor(f"{name}.weight"), self.adapter and self.adapter.change(name)
+        product = self._product(hidden, matrix if change is None else matrix + change)
+        bias = f"{name}.bias"
+        return op.add(product, op.constant(self._tensor(bias))) if bias in self.tensors else product
 
     def _norm(self, hidden: Any, name: str) -> Any:
         """RMS normalisation over the last axis."""
@@ -216,7 +213,7 @@ class _Builder:
 
     def _attention(self, layer: int, hidden: Any) -> Any:
         shape = self.shape
-        query, key, value = self._parts(hidden, layer, "qkv")
+        query, key, value = self._linear(hidden, layer, "qkv")
         name = f"model.layers.{layer}.self_attn."
         query = self._heads(query, shape.heads, f"{name}q_norm.weight")
         key = self._heads(key, shape.key_heads, f"{name}k_norm.weight")
@@ -227,7 +224,8 @@ class _Builder:
         joined = op.reshape(
             op.transpose(attended, _whole(0, 2, 1, 3)), _whole(-1, shape.heads * shape.width), special_zero=False
         )
-        return self._linear(joined, layer, "o")
+        (output,) = self._linear(joined, layer, "o")
+        return output
 
     def _heads(self, flat: Any, count: int, norm: str) -> Any:
         """[row·token, count·width] → [row, head, token, width]"""

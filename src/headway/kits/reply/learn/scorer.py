@@ -1,6 +1,7 @@
 """Log-probabilities of replies, token by token, with gradients: the forward pass of training.
 
-Rows are padded on the right and need no mask: no token sees what comes after it. The vocabulary is multiplied only for
+Rows are padded on the right and need no mask: no token sees what comes after it. On CUDA they are padded to a few
+lengths, because the first pass of every new length costs more than the padding. The vocabulary is multiplied only for
 the positions before tokens of the reply, in chunks, and its gradient is kept as one vector per position instead of one
 number per word, which takes a hundredth of the memory.
 """
@@ -18,6 +19,7 @@ __all__ = ["ReplyScorer", "ScoredRows", "TokenRow"]
 
 _CHUNK_BYTES = 64 << 20
 _NEAR = 1e-3
+_MULTIPLE = 64  # of tokens, on CUDA: 24 updates with it wrote 9,000 to 12,700 tokens/s, without it 4,500 to 5,500
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,12 @@ class _Chosen(torch.autograd.Function):
 class ReplyScorer:
     """Scores rows with a network, adapter and all."""
 
-    def __init__(self, network: Any, *, pad: int) -> None:
+    def __init__(self, network: Any, *, pad: int, multiple: int = 0) -> None:
+        """`multiple`: rows are padded to a multiple of so many tokens; 0 chooses for the device."""
         self.network, self.pad = network, pad
         self._into = network.get_input_embeddings().weight.device
+        self._multiple = multiple or (_MULTIPLE if self._into.type == "cuda" else 1)
+        self._window = int(getattr(network.config.get_text_config(), "max_position_embeddings", None) or 1 << 30)
         self._decoder = network.get_decoder() if hasattr(network, "get_decoder") else network.base_model
         self._head = network.get_output_embeddings()
         self.device = self._into if self._head is None else self._head.weight.device  # the base may be on several
@@ -104,8 +109,9 @@ class ReplyScorer:
     def _states(self, rows: Sequence[TokenRow]) -> tuple[Tensor, Tensor, Tensor]:
         """The states before the tokens of the replies, [position, width]; those tokens; the mask, [row, token]."""
         longest, most = max(len(row) for row in rows), max(len(row.reply) for row in rows)
-        ids = torch.full((len(rows), longest), self.pad)
-        inside = torch.zeros((len(rows), longest), dtype=torch.bool)
+        padded = max(longest, min(self._window, -(-longest // self._multiple) * self._multiple))
+        ids = torch.full((len(rows), padded), self.pad)
+        inside = torch.zeros((len(rows), padded), dtype=torch.bool)
         mask = torch.zeros((len(rows), most))
         for place, row in enumerate(rows):
             ids[place, : len(row)] = torch.tensor([*row.prompt, *row.reply])
