@@ -18,6 +18,7 @@ from tests.kits.reply.test_adapters_in_use import adapter
 from tests.kits.reply.test_answer import TOML
 from tests.kits.reply.test_worker import working
 from tests.kits.reply.tiny import make
+from tests.loop.running import until
 from tests.serve.conftest import Running
 
 pytestmark = pytest.mark.slow
@@ -188,7 +189,7 @@ def test_each_role_has_its_reward_length_and_time(served: Running) -> None:
     generate(served, "Two", task="tuned", max_tokens=4)
     roles = served.client.get("/v1/roles", params={"points": 5}).json()["roles"]
     by_name = {role["task"]: role for role in roles}
-    assert {"reply", "code", "tuned"} == set(by_name)
+    assert {"reply", "code", "tuned", "fresh"} == set(by_name)
     tuned = by_name["tuned"]
     assert (tuned["replies"], tuned["rated"], len(tuned["trend"])) == (5, 4, 5)
     assert tuned["whole"]["reward"] == pytest.approx((3 * 1.0 - 1.0) / 4)
@@ -218,6 +219,9 @@ def test_rating_and_voting_need_their_scope(served: Running) -> None:
     made = run("-C", served.folder, "keys", "add", "looker", "--scope", "decide", "--json")
     key = {"authorization": f"Bearer {json.loads(made.out)['key']}"}
     with httpx.Client(base_url=served.url, headers=key) as client:
-        assert client.put("/v1/decisions/dec_0/rating", json={"mark": "4"}).status_code == 403
+        until(
+            lambda: client.put("/v1/decisions/dec_0/rating", json={"mark": "4"}).status_code == 403,
+            "the server to know the new key",
+        )
         assert client.post(f"{DUELS}/{'0' * 32}/vote", json={"preferred": "left"}).status_code == 403
         assert client.get("/v1/tasks/reply/replies").status_code == 403
