@@ -42,6 +42,7 @@ class OpenVinoEngine:
         self._clock = count()
         self._compile(rank)
         self._pool = _pool(self._graph)
+        self._runner("").first()  # what cannot run here fails now
 
     def _compile(self, rank: int) -> None:
         self.rank = rank
@@ -87,6 +88,7 @@ class OpenVinoEngine:
         """
         adapter = self._known(name)
         running = _Running(self._compiled(0, adapter), {})
+        running.first()
         if self._adapters.get(name) is not adapter:
             return
         running.used = next(self._clock)
@@ -116,7 +118,7 @@ class OpenVinoEngine:
             "position_ids": positions.expand(rows, new).numpy()[real],
             "last": ends - 1,
             "subsequence_begins": np.concatenate([[0], ends]).astype(np.int32),
-            **self._room([cache.rows[row] for row in some], counts[some]),
+            **_places(self._pool, [cache.rows[row] for row in some], counts[some]),
         }
         found = self._runner(cache.adapter).infer(feeds, self._pool)
         if len(some) == rows:
@@ -124,19 +126,6 @@ class OpenVinoEngine:
         logits = torch.zeros(rows, found.shape[1])
         logits[torch.from_numpy(some)] = torch.from_numpy(np.array(found))
         return logits
-
-    def _room(self, rows: list[PagedRow], new: NDArray[np.int64]) -> dict[str, NDArray[np.int32]]:
-        """Take blocks for the new tokens; returns where each row's tokens are."""
-        past = [row.length for row in rows]
-        for row, tokens in zip(rows, new.tolist(), strict=True):
-            self._pool.extend(row, tokens)
-            row.length += tokens
-        return {
-            "past_lens": np.array(past, np.int32),
-            "max_context_len": np.array(max(row.length for row in rows), np.int32),
-            "block_indices": np.array([block for row in rows for block in row.blocks], np.int32),
-            "block_indices_begins": np.cumsum([0, *(len(row.blocks) for row in rows)], dtype=np.int32),
-        }
 
     def _runner(self, adapter: str) -> _Running:
         running = self._fused.get(adapter) or self._running.get(adapter)
@@ -159,16 +148,42 @@ class _Running:
         self._request = graph.create_infer_request()
         for name, value in inputs.items():
             self._request.set_tensor(name, ov.Tensor(value))
-        self._version = 0
+        self._graph = graph
+        self._version: object = None  # of the pool that it reads
         self.used = 0
 
+    def first(self) -> None:
+        """One token, in blocks of its own: OpenVINO prepares the weights when it first reads them."""
+        one, pool = np.array([1]), _pool(self._graph)
+        feeds = {
+            "input_ids": one,
+            "position_ids": one - 1,
+            "last": one - 1,
+            "subsequence_begins": np.array([0, 1], np.int32),
+        }
+        self.infer({**feeds, **_places(pool, [PagedRow()], one)}, pool)
+
     def infer(self, feeds: Mapping[str, NDArray[Any]], pool: BlockPool) -> NDArray[np.float32]:
-        if self._version != pool.version:
+        if self._version is not pool.version:
             for name, tensor in pool.tensors.items():
                 self._request.set_tensor(name, tensor)
             self._version = pool.version
         logits: NDArray[np.float32] = self._request.infer(dict(feeds), share_inputs=True)[0]
         return logits
+
+
+def _places(pool: BlockPool, rows: list[PagedRow], new: NDArray[np.int64]) -> dict[str, NDArray[np.int32]]:
+    """Take blocks for the new tokens of rows; returns where each row's tokens are."""
+    past = [row.length for row in rows]
+    for row, tokens in zip(rows, new.tolist(), strict=True):
+        pool.extend(row, tokens)
+        row.length += tokens
+    return {
+        "past_lens": np.array(past, np.int32),
+        "max_context_len": np.array(max(row.length for row in rows), np.int32),
+        "block_indices": np.array([block for row in rows for block in row.blocks], np.int32),
+        "block_indices_begins": np.cumsum([0, *(len(row.blocks) for row in rows)], dtype=np.int32),
+    }
 
 
 def _stamp(folder: Path) -> list[tuple[str, int, int]]:

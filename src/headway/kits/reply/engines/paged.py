@@ -34,7 +34,7 @@ class BlockPool:
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], block: int) -> None:
         self.block = block  # tokens
         self.tensors: dict[str, Any] = {}
-        self.version = 0  # changes when the tensors are replaced
+        self.version: object = None  # another one when the tensors are replaced
         self._shapes, self._count = shapes, 0
         self._free: deque[int] = deque()
         self._grow(_FIRST)
@@ -69,7 +69,7 @@ class BlockPool:
                 tensor.data[:before] = self.tensors[name].data
             self.tensors[name] = tensor
         self._free.extend(reversed(range(before, count)))
-        self.version += 1
+        self.version = object()
 
 
 class PagedCache:
