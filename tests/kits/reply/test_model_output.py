@@ -11,6 +11,7 @@ import torch
 
 from headway.kits.reply.language import LanguageModel, Request, RunningBatch
 from headway.nouns.protocols import Completion, Prompt, Turn
+from tests.kits.reply.tiny import make
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]
 
@@ -190,6 +191,26 @@ def test_openvino_gives_the_text_of_transformers(llama: LanguageModel, tiny: Pat
     for mine, other in zip(llama.generate(prompts), plain.generate(prompts), strict=True):
         same(mine, other)
         assert mine.logprob_model == pytest.approx(other.logprob_model, abs=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "more"),
+    [
+        ("qwen3", {"head_dim": 32}),
+        ("mistral", {"sliding_window": None}),
+        ("llama", {"head_dim": 24, "tie_word_embeddings": True}),
+        ("llama", {"num_key_value_heads": 1}),
+        ("llama", {"num_key_value_heads": 4}),
+    ],
+    ids=["qwen3", "mistral", "tied", "one key head", "all key heads"],
+)
+def test_openvino_covers_heads_of_other_shapes(tmp_path: Path, family: str, more: dict[str, Any]) -> None:
+    folder = make(tmp_path, family, **more)
+    fast, plain = (LanguageModel.load(folder, device="cpu", engine=name) for name in ("openvino", "transformers"))
+    prompts = [Prompt(text=text, max_tokens=20, seed=at, temperature=0.9) for at, text in enumerate(TEXTS)]
+    for mine, other in zip(fast.generate(prompts), plain.generate(prompts), strict=True):
+        same(mine, other)
 
 
 def test_the_same_seed_gives_the_same_text_and_another_seed_another(llama: LanguageModel) -> None:

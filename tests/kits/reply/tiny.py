@@ -30,8 +30,8 @@ def tokenizer(*, endless: bool = False) -> Any:
     return built
 
 
-def make(folder: Path, family: str, *, window: int = WINDOW, endless: bool = False) -> Path:
-    """Saves a random model; an endless one has no token that ends a reply."""
+def make(folder: Path, family: str, *, window: int = WINDOW, endless: bool = False, **more: Any) -> Path:
+    """Saves a random model; an endless one has no token that ends a reply. `more`: settings of its config."""
     import torch
     import transformers
 
@@ -47,14 +47,17 @@ def make(folder: Path, family: str, *, window: int = WINDOW, endless: bool = Fal
         "bos_token_id": 257,
         "pad_token_id": 259,
         "initializer_range": 0.3,  # far from uniform, so that a wrong place in the cache shows
+        **more,
     }
     config: Any
     if family == "llama":
         config = transformers.LlamaConfig(**sizes)
     elif family == "qwen2":
         config = transformers.Qwen2Config(**sizes)
+    elif family == "qwen3":
+        config = transformers.Qwen3Config(**sizes)
     elif family == "mistral":
-        config = transformers.MistralConfig(**sizes, sliding_window=8)
+        config = transformers.MistralConfig(**{"sliding_window": 8, **sizes})
     else:
         config = transformers.GPT2Config(
             vocab_size=VOCABULARY,
