@@ -135,9 +135,11 @@ docs: $(VENV)/.stamp-docs ## build the documentation site into build/docs, offli
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs: open build/docs/index.html"
 
-# obp, d3rlpy and litellm declare other dependencies than they need; they run unmodified.
+# obp, d3rlpy and litellm declare other dependencies than they need; they run unmodified. The last line: engines of
+# language models, beside the packages that are here already.
 $(VENV)/.stamp-peers: $(VENV)/.stamp-all
-	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1 litellm==1.106.2
+	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1 litellm==1.106.2 \
+	  ctranslate2==4.8.4 onnxruntime-genai==0.18.0 onnx_ir==1.1.0
 	@touch $@
 
 bench: setup-all $(VENV)/.stamp-peers ## run benchmarks/*.py and render benchmarks/README.md (ARGS=--quick for a minute each)

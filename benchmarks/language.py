@@ -9,7 +9,9 @@ TRL's; `memory_vs_trl` is TRL's peak memory over ours.
     python benchmarks/language.py --json --part generation        # or training; without --part, both
 
 measures generation with an adapter on, against transformers with PEFT (benchmarks/_language/generation.py). `--part
-texts` compares only the texts of both, and what float16 and int8 change.
+texts` compares only the texts of both, and what float16 and int8 change. `--part engines` measures the base alone
+against transformers, ctranslate2 and onnxruntime-genai in float32 (benchmarks/_language/engines.py), those that are
+installed.
 
     python benchmarks/language.py --json --user kto,sft,ppo [--seeds 3] [--first-seed 11]
 
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -31,6 +34,7 @@ from _contract import arguments, finish, say
 
 SIDES = ("headway", "trl")
 PACKAGES = ("torch", "transformers", "peft", "trl")
+PEERS = ("ctranslate2", "onnxruntime_genai")
 SCRIPT = Path(__file__).parent / "_language" / "training.py"
 
 
@@ -70,6 +74,32 @@ def trained(side: str, model: Path, *, steps: int, batch: int, device: str) -> d
     return told
 
 
+def engines(model: Path, work: Path, repeats: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Tokens per CPU second of each engine that is installed, each in its own process, in turn."""
+    script = Path(__file__).parent / "_language" / "engines.py"
+    present = ["headway", "transformers", *(name for name in PEERS if find_spec(name))]
+    for name in sorted(set(PEERS) - set(present)):
+        say(f"{name} is not installed: `make bench` installs it")
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in present}
+    for _ in range(repeats):
+        for name in present:
+            line = [sys.executable, str(script), name, "--model", str(model), "--work", str(work)]
+            environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+            done = subprocess.run(line, capture_output=True, text=True, env=environ, check=False)
+            if done.returncode:
+                raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+            runs[name].append(json.loads(done.stdout.strip().splitlines()[-1]))
+            say(f"{name}: {runs[name][-1]}")
+    speed = {name: {size: median(run[size] for run in each) for size in each[0]} for name, each in runs.items()}
+    figures = {f"base_{size}_tokens_per_s_{name}": each for name in speed for size, each in speed[name].items()}
+    ratios = {
+        f"base_{size}_vs_{name}": speed["headway"][size] / each
+        for name in present[1:]
+        for size, each in speed[name].items()
+    }
+    return figures, ratios
+
+
 def play(options: Namespace) -> None:
     """The synthetic user, for each learner and seed."""
     import torch
@@ -91,7 +121,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a Hugging Face folder")
     parser.add_argument("--tokenizer", type=Path, help="on cuda: the folder whose tokeniser the random model gets")
     parser.add_argument("--user", default="", metavar="LEARNERS", help="play the synthetic user with these learners")
-    parser.add_argument("--part", default="", choices=("", "training", "generation", "texts"), help="measure only this")
+    parser.add_argument(
+        "--part", default="", choices=("", "training", "generation", "texts", "engines"), help="measure only this"
+    )
     parser.add_argument("--first-seed", type=int, default=11)
     options = parser.parse_args()
     if options.user:
@@ -104,6 +136,10 @@ def main() -> None:
         model = options.model
         if model is None:
             model = smollm2() if options.device == "cpu" else random_billion(Path(folder), options.tokenizer)
+        if options.part == "engines":
+            figures, ratios = engines(model, Path(folder), repeats)
+            finish("language", figures, ratios, packages=("transformers", *PEERS), as_json=options.json)
+            return
         if options.part != "training":
             from _language.generation import generation
 
