@@ -49,17 +49,16 @@ while how_many:
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(place: Path | str, how_many: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(place), str(ROOT), str(how_many)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
+def start(place: Path | str, how_many: int) -> subprocess.Popen[bytes]:
+    line = [sys.executable, "-c", WRITER, str(place), str(ROOT), str(how_many)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, bufsize=0)  # a buffer would read ahead of os.read
+    assert process.stdout.readline() == b"ready\n"
     return process
 
 
-def acknowledged(process: subprocess.Popen[str]) -> list[str]:
+def acknowledged(process: subprocess.Popen[bytes]) -> list[str]:
     with process.stdout as lines:
-        printed = lines.read().splitlines(keepends=True)
+        printed = lines.read().decode().splitlines(keepends=True)
     return [line.strip() for line in printed if line.endswith("\n")]
 
 
@@ -78,7 +77,7 @@ def kill_at_random(place: Path | str, times: int, seed: int) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         os.set_blocking(process.stdout.fileno(), True)
-        printed = (seen + process.stdout.buffer.read()).decode().splitlines(keepends=True)
+        printed = (seen + process.stdout.read()).decode().splitlines(keepends=True)
         process.stdout.close()
         check_all_there(place, [line.strip() for line in printed if line.endswith("\n")])
 
@@ -140,9 +139,7 @@ def shares_of_four(place: Path | str, seconds: float) -> list[int]:
         "int(sys.argv[3])", "float(sys.argv[3])"
     )
     writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(place), str(ROOT), str(seconds)], stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", script, str(place), str(ROOT), str(seconds)], stdout=subprocess.PIPE)
         for _ in range(4)
     ]
     counts = [0] * 4
