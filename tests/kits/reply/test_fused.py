@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +136,17 @@ def test_transformers_runs_what_openvino_refuses(
     assert type(model.engine).__name__ == "TransformersEngine"
     assert not model.fuse("")
     assert "Paged attention is not implemented here" in caplog.text
+
+
+def test_transformers_runs_models_where_openvino_cannot_page(tiny: Path) -> None:
+    program = (
+        "import sys, pathlib, openvino._offline_transformations as there\n"
+        "del there.paged_attention_transformation\n"
+        "from headway.kits.reply.language import LanguageModel\n"
+        "print(type(LanguageModel.load(pathlib.Path(sys.argv[1]), device='cpu').engine).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tiny)], capture_output=True, text=True, check=True)
+    assert done.stdout == "TransformersEngine\n"
 
 
 # -- blocks

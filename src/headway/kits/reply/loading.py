@@ -14,7 +14,7 @@ from transformers.utils import logging as messages
 
 from headway.kits.reply.device import Where
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, Unavailable
+from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
 
 __all__ = [
     "SAFELY",
@@ -68,16 +68,13 @@ def fast_engine(folder: Path, engine: str, rank: int, threads: int, weights: str
     """The engine openvino; None if it is not wanted, not installed, or does not cover the model or this processor."""
     if engine == "transformers" or (engine == "auto" and find_spec("openvino") is None):
         return None
-    from headway.kits.reply.engines.graph import shape_of
-
-    shape = shape_of(folder)
-    if shape is None:
-        return None
-    from headway.kits.reply.engines.openvino import OpenVinoEngine
-
     try:
-        return OpenVinoEngine(folder, shape, threads=threads, rank=rank, weights=weights)
-    except RuntimeError as error:  # a graph that this version of OpenVINO, or its form for this processor, cannot run
+        from headway.kits.reply.engines.graph import shape_of
+        from headway.kits.reply.engines.openvino import OpenVinoEngine
+
+        shape = shape_of(folder)
+        return shape and OpenVinoEngine(folder, shape, threads=threads, rank=rank, weights=weights)
+    except (RuntimeError, MissingExtra) as error:  # what this version of OpenVINO lacks, or not for this processor
         if engine == "openvino" or weights != "float32" or out_of_memory(error):
             raise
         logger.warning("OpenVINO cannot run %s; transformers does: %s", folder, str(error).strip().splitlines()[0])
