@@ -23,6 +23,7 @@ from tests.page.history import write_history
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 TIMEOUT_MS = 15_000
+LATE_MS = int(os.environ.get("PAGE_LATE_MS", "0"))  # every request this much later: shows waits that wait for nothing
 
 
 def need(there: bool, reason: str) -> None:
@@ -86,6 +87,8 @@ def tab(browser: Any) -> Iterator[Open]:
         )
         context.set_default_timeout(TIMEOUT_MS)
         contexts.append(context)
+        if LATE_MS:
+            context.add_init_script(_late(LATE_MS))
         page = context.new_page()
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("console", lambda message: problems.append(message.text) if _serious(message) else None)
@@ -99,6 +102,11 @@ def tab(browser: Any) -> Iterator[Open]:
     for opened_context in contexts:
         opened_context.close()
     assert not problems
+
+
+def _late(ms: int) -> str:
+    return f"""const fetched = window.fetch
+        window.fetch = (...asked) => new Promise(go => setTimeout(go, {ms})).then(() => fetched(...asked))"""
 
 
 def _serious(message: Any) -> bool:

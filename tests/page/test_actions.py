@@ -149,7 +149,7 @@ def test_a_canary_is_started_with_its_share_and_ended(own: Served, tab: Open) ->
     assert current(own)["canary"] == waiting
     page.get_by_role("button", name=f"End the canary {waiting}").click()
     page.get_by_role("dialog").get_by_role("button", name="End the canary").click()
-    page.get_by_role("button", name=f"Canary {waiting}").wait_for()
+    page.get_by_role("button", name=f"Canary {waiting}", exact=True).wait_for()
     assert current(own)["canary"] is None
 
 

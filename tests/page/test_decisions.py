@@ -77,6 +77,7 @@ def test_a_kept_reply_stands_beside_its_request_and_is_rated_there(own: Served, 
     page = tab(own, f"#/decisions/{decision}")
     page.get_by_text("<b>Paris</b>, on the Seine.").wait_for()
     page.get_by_text("Reply of small").wait_for()
+    page.get_by_role("group", name="Add a signal").wait_for()
     page.locator("body").press("5")
     page.get_by_text("rating 5 stored").wait_for()
 
