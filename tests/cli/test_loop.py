@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
+import struct
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -199,6 +202,25 @@ def test_explain_replays_exactly_or_names_what_is_missing(project: Path) -> None
     shutil.rmtree(project / ".headway" / "policies")
     done = headway("-C", project, "explain", made["id"], "--replay", "--json")
     assert (done.code, done.json["exact"]) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"), [(1e-16, 0, "as another processor rounds"), (0.01, 1, "NOT the same")]
+)
+def test_another_last_digit_is_told_from_another_probability(
+    project: Path, change: float, code: int, said: str
+) -> None:
+    made = headway("-C", project, "decide", "route", "Prove the bound", "--json").json
+    with closing(sqlite3.connect(project / ".headway" / "headway.db")) as store, store:
+        (row, blob), *_ = store.execute("SELECT seq, probabilities FROM decisions ORDER BY seq DESC LIMIT 1")
+        first, *others = struct.unpack(f"<{len(blob) // 8}d", blob)
+        changed = struct.pack(f"<{len(blob) // 8}d", first - change, *others)
+        assert changed != blob
+        store.execute("UPDATE decisions SET probabilities = ? WHERE seq = ?", (changed, row))
+    done = headway("-C", project, "explain", made["id"], "--replay", "--json")
+    assert (done.code, done.json["exact"]) == (code, False)
+    assert done.json["difference"] == pytest.approx(change, rel=0.5)
+    assert said in headway("-C", project, "explain", made["id"], "--replay").out
 
 
 def test_rescore_follows_the_settings_in_both_directions(project: Path) -> None:

@@ -32,8 +32,8 @@ _LONGEST_TEXT = 300
 def explain(session: Session, identifier: str, replay: bool, term: str | None) -> int:
     """Show who made a decision, why, with which probabilities, and how it went.
 
-    With --replay the exit status is 1 if the action or a probability differs, and 3 if something that the decision
-    needs no longer exists.
+    With --replay the exit status is 1 if the action or a probability differs (by more than the last digits, which
+    another processor may round otherwise), and 3 if something that the decision needs no longer exists.
     """
     if bool(identifier) == (term is not None):
         raise click.UsageError("Name a decision (headway explain ID) or a term (headway explain --term NAME).")
@@ -46,7 +46,7 @@ def explain(session: Session, identifier: str, replay: bool, term: str | None) -
             session.synthetic(project, project.query.decision(replayed.id).task)
             session.show(replayed)
             session.next(f"headway explain {replayed.id}")
-            return GONE if replayed.exact is None else 0 if replayed.exact else DIFFERENT
+            return GONE if replayed.exact is None else 0 if replayed.alike else DIFFERENT
         explanation = project.explain(identifier)
     session.show(explanation)
     again = f"headway explain {explanation.id} --replay"
@@ -146,5 +146,7 @@ def _replay(out: Output, replay: Replay) -> None:
         out.line(f"It cannot be replayed: {replay.gone}.")
         return
     same = "exactly the same" if replay.exact else "NOT the same"
+    if replay.alike and not replay.exact:
+        same = f"the same action; a probability differs by {replay.difference:.2g}, as another processor rounds"
     out.line(f"Replayed with {replay.policy} and seed {replay.seed}: {same}.")
     _DRAWS.print(out, [("stored", replay.stored), ("again", replay.replayed)])

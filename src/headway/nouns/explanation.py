@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,8 @@ from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
 
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
-__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay", "ReplyText"]
+_ROUNDING = 1e-12  # probabilities that differ by no more are the same but for rounding
+__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay", "ReplyText", "most_apart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,11 @@ class DrawnAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A decision and its replay. `exact`: bit for bit the same; None if something is missing."""
+    """A decision and its replay. `exact`: bit for bit the same; None if something is missing.
+
+    Another processor or library may round the last digit of a probability otherwise: `difference` is the greatest one,
+    and `alike` means the same action and no more than rounding.
+    """
 
     id: str
     policy: str
@@ -117,13 +122,25 @@ class Replay:
     gone: str = ""
     replayed: DrawnAction | None = None
     why: str = ""
+    difference: float = 0.0
+
+    @property
+    def alike(self) -> bool:
+        return bool(self.replayed and self.replayed.action == self.stored.action and self.difference <= _ROUNDING)
 
     def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; with `replayed` and `why` if it could be replayed."""
+        """Plain values, for JSON; with `replayed`, `why` and `difference` if it could be replayed."""
         known = asdict(self)
         if self.replayed is None:
-            del known["replayed"], known["why"]
+            del known["replayed"], known["why"], known["difference"]
         return known
+
+
+def most_apart(before: Sequence[float], after: Sequence[float]) -> float:
+    """The greatest difference of two lists of probabilities; 1 if they are not of the same choices."""
+    if len(before) != len(after):
+        return 1.0
+    return max((abs(one - other) for one, other in zip(before, after, strict=True)), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -138,15 +137,12 @@ def test_transformers_runs_what_openvino_refuses(
     assert "Paged attention is not implemented here" in caplog.text
 
 
-def test_transformers_runs_models_where_openvino_cannot_page(tiny: Path) -> None:
-    program = (
-        "import sys, pathlib, openvino._offline_transformations as there\n"
-        "del there.paged_attention_transformation\n"
-        "from headway.kits.reply.language import LanguageModel\n"
-        "print(type(LanguageModel.load(pathlib.Path(sys.argv[1]), device='cpu').engine).__name__)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(tiny)], capture_output=True, text=True, check=True)
-    assert done.stdout == "TransformersEngine\n"
+def test_transformers_runs_models_where_openvino_cannot_page(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("openvino._offline_transformations.paged_attention_transformation")
+    for name in ("openvino", "graph", "paged", "runtime"):  # imported again, as in a process that just began
+        monkeypatch.delitem(sys.modules, f"headway.kits.reply.engines.{name}", raising=False)
+    model = LanguageModel.load(tiny, device="cpu")
+    assert type(model.engine).__name__ == "TransformersEngine"
 
 
 # -- blocks
@@ -182,6 +178,25 @@ def test_a_pool_grows_keeps_what_it_has_and_takes_blocks_back() -> None:
     free = len(blocks._free)
     del other
     assert len(blocks._free) == free + 6
+
+
+def test_a_pool_is_small_again_after_a_burst() -> None:
+    from headway.kits.reply.engines.paged import PagedRow
+
+    blocks = pool()
+    burst, alone = [PagedRow() for _ in range(20)], PagedRow()
+    for row in burst:
+        blocks.extend(row, 4 * 8)
+    large = blocks.tensors["key_cache.0"].shape[0]
+    assert large >= 160
+    blocks.release(burst[1:])
+    blocks.extend(alone, 1)
+    assert blocks.tensors["key_cache.0"].shape[0] == large, "the first of the burst is still written"
+    blocks.release([burst[0], alone])
+    blocks.extend(alone, 9)
+    assert blocks.tensors["key_cache.0"].shape[0] == 16
+    assert len(set(alone.blocks)) == 3
+    assert len(blocks._free) == 13
 
 
 def test_no_reply_reads_what_another_left_in_a_block(tiny: Path) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.decide.masks import masks_from, masks_together, plain_masks
 from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns.explanation import most_apart
 from headway.nouns.factored import DrawnHead
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Detail, Situation
@@ -263,8 +264,8 @@ class ReplayedHeads(NamedTuple):
     why: str
 
 
-def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHeads, bool]:
-    """The decision made again from what is stored, and whether every number of every head is the same."""
+def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHeads, float]:
+    """The decision made again from what is stored, and the greatest difference of a probability of any head."""
     stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
     body = loads(project.query.config(decision.config_hash))
     pipeline = project.servings.heads_pipeline(decision.task, body, decision.policy, decision.policy_hash)
@@ -287,6 +288,7 @@ def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHe
         probabilities=again["probabilities"],
         why=f"{pipeline.family} decides{remembers}{value}",
     )
-    exact = (replayed.action, replayed.propensity, dict(again["probabilities"])) == (
-        decision.action, decision.propensity, stored["probabilities"])  # fmt: skip
-    return replayed, exact
+    before, after = stored["probabilities"], again["probabilities"]
+    heads = [abs(replayed.propensity - decision.propensity)]
+    heads += [most_apart(before.get(name, ()), after.get(name, ())) for name in {*before, *after}]
+    return replayed, max(heads)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText, most_apart
 from headway.nouns.records import Decision
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
 from headway.nouns.times import rfc3339
@@ -141,7 +141,8 @@ def replay(project: Project, identifier: str) -> Replay:
     """The replay of a decision with the same policy and seed, and the stored decision."""
     decision = project.query.decision(identifier)
     factored = project.heads(identifier) and decision.config_hash != "elsewhere"
-    replayed, exact, why, gone = (_replayed_heads if factored else _replayed_choice)(project, decision)
+    replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, decision)
+    exact = replayed.action == decision.action and difference == 0.0 if replayed else None
     return Replay(
         id=decision.id,
         policy=decision.policy,
@@ -152,30 +153,30 @@ def replay(project: Project, identifier: str) -> Replay:
         gone=gone,
         replayed=replayed,
         why=why,
+        difference=difference,
     )
 
 
-def _replayed_choice(project: Project, decision: Decision) -> tuple[DrawnAction | None, bool | None, str, str]:
-    """(what was drawn again, whether it is exactly the stored one, why, what is missing for it)."""
+def _replayed_choice(project: Project, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
+    """(what was drawn again, the greatest difference of a probability, why, what is missing for it)."""
     again, gone = _asked_again(project, decision)
     if again is None:
-        return None, None, "", gone
+        return None, 0.0, "", gone
     drawn = DrawnAction(
         action=decision.candidates[again.index].name, propensity=float(again.probabilities[again.index])
     )
-    exact = drawn.action == decision.action and tuple(again.probabilities.tolist()) == decision.probabilities
-    return drawn, exact, again.why, gone
+    return drawn, most_apart(again.probabilities.tolist(), decision.probabilities), again.why, gone
 
 
-def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction | None, bool | None, str, str]:
+def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
     """The same for a factored decision: every probability of every head is compared."""
     from headway.project.decide.factored import replay_heads
 
     try:
-        again, exact = replay_heads(project, decision)
+        again, difference = replay_heads(project, decision)
     except HeadwayError as error:
-        return None, None, "", error.message
-    return DrawnAction(action=again.action, propensity=again.propensity), exact, again.why, ""
+        return None, 0.0, "", error.message
+    return DrawnAction(action=again.action, propensity=again.propensity), difference, again.why, ""
 
 
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:

@@ -1,6 +1,6 @@
 """Keys and values in blocks of a few tokens: a row lists its blocks, so that rows join and leave without copying.
 
-All adapters of a model share one pool. It grows when it has no free block, and never shrinks.
+All adapters of a model share one pool. It grows when it has no free block, and begins small again after all are free.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from headway.kits.reply.engines.runtime import ov
 __all__ = ["BlockPool", "PagedCache", "PagedRow"]
 
 _FIRST = 16  # blocks at the start
+_IDLE = 64  # blocks that are kept when none is used
 
 
 @dataclass(eq=False, slots=True)
@@ -41,6 +42,10 @@ class BlockPool:
 
     def extend(self, row: PagedRow, tokens: int) -> None:
         """Make room for so many more tokens of a row."""
+        if len(self._free) == self._count > _IDLE:
+            self._free.clear()
+            self._count = 0
+            self._grow(_FIRST)
         while len(row.blocks) * self.block < row.length + tokens:
             row.blocks.append(self._take())
 
