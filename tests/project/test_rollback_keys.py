@@ -64,7 +64,7 @@ def test_a_key_that_rates_40_percent_inversely_rolls_nothing_back(opened: Opened
     assert (proof.state, proof.evidence.deciding_worse()) == ("worse", ("judge",)), "the slander works"
     assert done.rolled_back == ""
     assert project.current("route").ref == policy
-    assert f"Asks you: headway rollback route  ({policy}: Proven worse than uniform@0" in done.summary
+    assert f"Asks you: headway rollback route  ({policy} is worse than uniform@0" in done.summary
     assert "only by the ratings of the key 'judge'" in done.summary
     step = project.next_step("route")
     assert (step.verb, step.command) == ("rollback", "headway rollback route")
