@@ -181,7 +181,9 @@ def test_a_rating_never_blocks_the_conversation(talking: Served, tab: Open) -> N
     assert page.get_by_role("button", name="3 stars").get_attribute("aria-pressed") == "true"
     send(page, "Two")
     until_rateable(page, 2)
-    page.keyboard.press("1")
+    with page.expect_request("**/rating"):
+        page.keyboard.press("1")
+    page.wait_for_function("() => true")  # what was asked is also held
     assert len(held) == 2
     one, two = rows(talking)[-2:]
     assert not one["rated"]
