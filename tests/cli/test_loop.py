@@ -204,9 +204,7 @@ def test_explain_replays_exactly_or_names_what_is_missing(project: Path) -> None
     assert (done.code, done.json["exact"]) == (3, None)
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "said"), [(1e-16, 0, "as another processor rounds"), (0.01, 1, "NOT the same")]
-)
+@pytest.mark.parametrize(("change", "code", "said"), [(1e-16, 0, "which is rounding"), (0.01, 1, "NOT the same")])
 def test_another_last_digit_is_told_from_another_probability(
     project: Path, change: float, code: int, said: str
 ) -> None:

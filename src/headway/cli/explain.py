@@ -147,6 +147,6 @@ def _replay(out: Output, replay: Replay) -> None:
         return
     same = "exactly the same" if replay.exact else "NOT the same"
     if replay.alike and not replay.exact:
-        same = f"the same action; a probability differs by {replay.difference:.2g}, as another processor rounds"
+        same = f"the same action; a probability differs by {replay.difference:.2g}, which is rounding"
     out.line(f"Replayed with {replay.policy} and seed {replay.seed}: {same}.")
     _DRAWS.print(out, [("stored", replay.stored), ("again", replay.replayed)])
