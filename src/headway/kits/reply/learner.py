@@ -142,8 +142,8 @@ class _LanguageRun:
         good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
         if len(rewards) < self.knobs.least or min(good, bad) < self.knobs.least_of_sign:
             raise InvalidInput(
-                f"{len(rewards)} ratings can be trained on, {good} of them good and {bad} bad; "
-                f"{self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
+                f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {good} of "
+                f"them good and {bad} bad; {self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
                 code="too_few_ratings",
                 hint="Rate more replies. Until then, liked replies serve as examples in the prompt.",
             )

@@ -46,8 +46,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 @renders(TrainingReadiness)
 def _show(out: Output, told: TrainingReadiness) -> None:
     out.line(
-        f"{'Due' if told.due else 'Not due'}: {told.ratings:,} ratings of {told.task!r} can be trained on, "
-        f"{told.good:,} good and {told.bad:,} bad; {told.held_out:,} are held out."
+        f"{'Due' if told.due else 'Not due'}: {told.ratings:,} rating{'' if told.ratings == 1 else 's'} of "
+        f"{told.task!r} can be trained on, {told.good:,} good and {told.bad:,} bad; {told.held_out:,} held out."
     )
     for reason in told.reasons:
         out.note(f"{reason}.")

@@ -199,10 +199,10 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
     base = project.settings.task(task).base
     reasons = [f"The base is {_elsewhere(base)}"] if base in project.settings.upstreams else []
     if len(rewards) < least:
-        reasons.append(f"{len(rewards)} ratings can be trained on, {least} are needed")
+        reasons.append(f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {least} are needed")
     for word, count in (("good", good), ("bad", bad)):
         if count < least_of_sign:
-            reasons.append(f"{count} of them are {word}, {least_of_sign} are needed")
+            reasons.append(f"{count} of them {'is' if count == 1 else 'are'} {word}, {least_of_sign} are needed")
     missing = project.due(task)
     if missing and not reasons:
         reasons.append(f"{missing:,} more ratings until the loop trains again")
