@@ -26,7 +26,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # The tests start hundreds of processes: without bytecode on disk each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-all page tools up test test-slow lint format docs bench lock audit sbom clean
+.PHONY: help setup setup-all page tools up test test-slow lint format docs bench lock audit sbom size clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -166,6 +166,9 @@ sbom: $(TOOLS)/.stamp ## write build/headway.cdx.json: the locked packages with 
 	@mkdir -p build
 	PYTHONPATH=$(TOOLS) $(BIN)/python -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
 	  --of JSON -o build/headway.cdx.json $(LOCKED)
+
+size: setup-all ## lines, names and import cycles of each room and kit; functions that one decision calls
+	@$(BIN)/python scripts/size.py $(ARGS)
 
 clean: ## remove the environment and the caches of the tools
 	rm -rf $(VENV) dashboard/node_modules src/headway/serve/static build dist .mypy_cache .ruff_cache .pytest_cache .coverage.json .hypothesis .import_linter_cache

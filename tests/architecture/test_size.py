@@ -1,0 +1,25 @@
+"""`make size`: what it counts, on this tree."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.rooms import ROOT, SOURCE, files, kits, rooms
+
+CEILING = 106_000  # lines in all; lower it when the tree gets smaller
+
+
+def test_the_size_of_every_room_and_kit_is_counted() -> None:
+    script = ROOT / "scripts" / "size.py"
+    done = subprocess.run([sys.executable, script, "--json"], capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert {*rooms(), *(f"kits/{kit}" for kit in kits())} <= report["rooms"].keys()
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in files())
+    assert report["core"]["lines"] + report["kits"]["lines"] == lines <= CEILING
+    assert report["core"]["files"] + report["kits"]["files"] == len(list(Path(SOURCE).rglob("*.py")))
+    for trace in report["trace"].values():
+        assert 10 < trace["functions"] <= 82
+        assert 5 < trace["files"] <= 32
