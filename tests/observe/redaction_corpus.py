@@ -10,11 +10,25 @@ from __future__ import annotations
 
 import random
 import string
+import uuid
 from pathlib import Path
 
 FILE = Path(__file__).with_name("redaction_corpus.tsv")
-HEX, ALNUM = "0123456789abcdef", string.ascii_letters + string.digits
-BASE64 = ALNUM + "+/"
+ALNUM = string.ascii_letters + string.digits
+LETTERS = {
+    "h": "0123456789abcdef",
+    "H": "0123456789ABCDEF",
+    "a": ALNUM,
+    "A": string.ascii_letters,
+    "b": ALNUM + "+/",
+    "c": "".join(letter for letter in ALNUM if letter not in "0OIl"),
+    "d": string.digits,
+    "l": string.ascii_lowercase + string.digits,
+    "t": string.ascii_uppercase + "234567",
+    "u": string.ascii_uppercase + string.digits,
+    "U": string.ascii_uppercase + string.digits,
+    "w": ALNUM + "_-",
+}
 
 SECRETS = {
     "aws": ["aws_secret_access_key = ⟦{b40}⟧", "AWS_SECRET_ACCESS_KEY=⟦{b40}⟧", "aws_access_key_id: ⟦AKIA{u16}⟧"],
@@ -76,16 +90,14 @@ ORDINARY = [
 
 
 def filled(template: str, rng: random.Random) -> str:
-    kinds = {"h": HEX, "a": ALNUM, "b": BASE64, "u": string.ascii_uppercase + string.digits, "d": string.digits}
-    values = {}
-    for kind, letters in kinds.items():
-        for size in range(1, 90):
-            values[f"{kind}{size}"] = lambda letters=letters, size=size: "".join(rng.choices(letters, k=size))
-    values |= {f"p{size}": lambda size=size: password(size, rng) for size in (12, 14)}
+    """`{h32}` becomes 32 hexadecimal digits: see LETTERS. `{p12}` is a password, `{uuid}` one of version 4."""
 
     class Fresh(dict[str, str]):
         def __missing__(self, name: str) -> str:
-            return values[name]()
+            if name == "uuid":
+                return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+            size = int(name[1:])
+            return password(size, rng) if name[0] == "p" else "".join(rng.choices(LETTERS[name[0]], k=size))
 
     return template.format_map(Fresh())
 
