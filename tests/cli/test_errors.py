@@ -53,7 +53,7 @@ NOBODY = "dec_0197c1f2a3b47000a1b2c3d4e5f60718"
         (["data", "export", "--out", "x.jsonl", "--since", "yesterday"], "bad_time"),
         (["data", "export", "--out", "no/such/folder/x.jsonl"], "export_not_written"),
         (["rewards", "analyze", "rute"], "unknown_task"),
-        (["prove", "--log", "no-such-file.csv"], None),
+        (["audit", "no-such-file.csv"], None),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value),
 )

@@ -252,10 +252,13 @@ def test_an_external_log_is_proven(tmp_path: Path) -> None:
         )
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    done = headway("prove", "--log", path, "--json")
-    assert (done.code, done.json["state"]) == (0, "pass"), done.out
-    assert done.json["evidence"]["difference"]["value"] == pytest.approx(0.4, abs=0.05)
-    assert "BETTER" in headway("prove", "--log", path).out
+    done = headway("audit", path, "--json")
+    assert (done.code, done.json["state"]) == (0, "better"), done.out
+    assert done.json["comparisons"][0]["evidence"]["difference"]["value"] == pytest.approx(0.4, abs=0.05)
+    assert "BETTER" in headway("audit", path).out
+    old = headway("prove", "--log", path, "--target", "target_probability")
+    assert old.code == 2
+    assert f"headway audit {path}" in old.err
 
 
 def test_every_screen_of_a_synthetic_project_is_marked(project: Path) -> None:

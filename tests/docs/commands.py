@@ -229,7 +229,7 @@ def problem(shown: Shown) -> str:
 
 
 def mentioned(words: list[str]) -> bool:
-    """Whether this only names a command, perhaps with options of it: `headway prove --log`."""
+    """Whether this only names a command, perhaps with options of it: `headway prove --trust-key`."""
     command: click.Command = headway
     while words and isinstance(command, click.Group):
         child = command.get_command(click.Context(command), words[0])

@@ -101,7 +101,7 @@ def test_the_page_shows_attributes_templates_and_code() -> None:
         ("headway promot route", True, "There is no command 'promot'"),
         ("headway promote", False, "Missing argument 'TASK'"),
         ("headway promote", True, ""),
-        ("headway prove --log", True, ""),
+        ("headway prove --trust-key", True, ""),
         ("headway prove --lgo", True, "No such option"),
         ("headway decide route text small large", False, "unexpected extra arguments"),
         ("headway --version", False, ""),

@@ -162,19 +162,6 @@ def test_the_comparison_can_be_named(tmp_path: Path) -> None:
         audit_files(paths, options=AuditOptions(policy="gpt-small", against="gpt-small"))
 
 
-def test_a_table_for_prove_gives_the_same_verdict_as_prove(tmp_path: Path) -> None:
-    from headway.promote import gate
-    from headway.prove.foreign import from_file
-    from tests.prove.test_foreign import columns, write
-
-    path = write(tmp_path / "log.csv", columns())
-    audit = audit_files([path])
-    evidence = from_file(path)
-    assert audit.lead is not None
-    assert audit.lead.evidence.statistic == pytest.approx(evidence.statistic, rel=1e-9)
-    assert (audit.state, gate.verdict(evidence).state) == ("better", "pass")
-
-
 def test_costs_are_audited_with_lower_is_better(tmp_path: Path) -> None:
     paths, _ = write_log("litellm", tmp_path, uplift=0.0, rows=1_000, seed=1)
     options = AuditOptions(reward="response_cost", lower_is_better=True, against="gpt-large")

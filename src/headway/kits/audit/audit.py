@@ -17,7 +17,7 @@ from headway.kits.audit.exploration import ExploredTest, decisions_that_tell
 from headway.kits.audit.log import AuditLog, log_of
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.programs import shape_named
-from headway.kits.audit.rows import fields_of, guess, read_rows
+from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape
 from headway.nouns.errors import InvalidInput
 from headway.observe.ingest.files import digest_of
@@ -102,7 +102,20 @@ def _columns(paths: Sequence[Path], shape: LogShape, options: AuditOptions) -> t
         wanted: tuple[str | None, ...] = ("target_probability", "baseline_probability")
     else:
         wanted = (options.policy, options.against)
+    if any(name.startswith("model_estimate") for name in fields):
+        _check_model(fields)
+        wanted = (*wanted, *MODEL)
     return tuple(dict.fromkeys(name for name in wanted if name in fields and name != LOGGED and name is not None))
+
+
+def _check_model(fields: set[str]) -> None:
+    """A reward model's estimates come together, or not at all."""
+    if lacking := [name for name in MODEL if name not in fields]:
+        raise InvalidInput(
+            f"The log has estimates of a reward model, but not {', '.join(lacking)}.",
+            code="bad_log_column",
+            hint=f"Add {lacking[0]}, or leave out every column model_estimate_*.",
+        )
 
 
 def _range(log: AuditLog, options: AuditOptions) -> tuple[float, float]:

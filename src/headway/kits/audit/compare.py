@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headway.kits.audit.evidence import ROWS, ForeignChunk, from_chunks
 from headway.kits.audit.log import MOST_MIXED, AuditLog
 from headway.kits.audit.options import AuditOptions
+from headway.kits.audit.rows import MODEL
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.evidence import Diagnostic, Evidence, Verdict
 from headway.promote import gate
 from headway.prove.about import RANGE_FROM_ROWS, About
-from headway.prove.foreign import from_chunks
 from headway.prove.limits import at_most
 from headway.prove.log import Floats, Log, RowOrigin
-from headway.prove.log_files import ROWS, ForeignChunk
 from headway.prove.origin import OriginChecks
 from headway.prove.sequential import ALPHA
 
@@ -91,7 +91,7 @@ def pairs_of(log: AuditLog, options: AuditOptions) -> ComparedPairs:
         _bounded(kept)
         return ComparedPairs(pairs=tuple((_always(log, arm), control) for arm in kept), every=False, too_few=few)
     policy = _named(log, options.policy)
-    if options.against is not None:
+    if options.against is not None or (policy.column is not None and len(log.arms) < 2):
         return ComparedPairs(pairs=((policy, _named(log, options.against)),), every=True)
     arms = [arm for arm in range(len(log.arms)) if arm != policy.arm]
     kept = [arm for arm in arms if log.count(arm) >= LEAST] or arms
@@ -101,7 +101,7 @@ def pairs_of(log: AuditLog, options: AuditOptions) -> ComparedPairs:
 
 
 def _default_pair(log: AuditLog, options: AuditOptions) -> ComparedPairs | None:
-    """A table for `headway prove --log` brings both policies as columns."""
+    """A table with the column target_probability brings both policies."""
     if options.policy is not None or options.against is not None or "target_probability" not in log.columns:
         return None
     against = "baseline_probability" if "baseline_probability" in log.columns else LOGGED
@@ -174,6 +174,9 @@ def _chunks(log: AuditLog, policy: ComparedPolicy, against: ComparedPolicy) -> I
     assert log.propensity is not None
     arm = against.arm if policy.arm is None and policy.column is None else None
     q = None if arm is None else _earlier_mean(log, arm)
+    model = None if q is None else (q, q, q)
+    if MODEL[0] in log.columns:
+        model = (log.columns[MODEL[0]], log.columns[MODEL[1]], log.columns[MODEL[2]])
     ours, theirs = policy.probability(log), against.probability(log)
     for start in range(0, len(log), ROWS):
         cut = slice(start, start + ROWS)
@@ -182,7 +185,7 @@ def _chunks(log: AuditLog, policy: ComparedPolicy, against: ComparedPolicy) -> I
             propensity=log.propensity[cut],
             target=ours[cut],
             baseline=theirs[cut],
-            model=None if q is None else (q[cut], q[cut], q[cut]),
+            model=None if model is None else (model[0][cut], model[1][cut], model[2][cut]),
         )
 
 

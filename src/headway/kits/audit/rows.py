@@ -18,10 +18,13 @@ from headway.observe.ingest.fields import Wrong, parsed_time, shown
 from headway.observe.ingest.files import kind_of, rows_of
 from headway.observe.ingest.records import Problem
 
-__all__ = ["Choice", "ChoiceOutcome", "LogRows", "fields_of", "guess", "read_rows"]
+__all__ = ["MODEL", "Choice", "ChoiceOutcome", "LogRows", "fields_of", "guess", "read_rows"]
 
+# A reward model's estimates: of the logged action, of the audited policy (Σ_a π(a) q(a)), and of the other policy
+MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")
 _SAMPLE = 50
 _LONGEST = 200  # characters of an action
+_EMPTY = frozenset({"", "nan", "na", "n/a", "null", "none", "nil", "\\n", "-"})  # words for "no value"
 _WORDS = {"true": 1.0, "false": 0.0, "success": 1.0, "failure": 0.0}
 LISTED = 5  # skipped lines that are named
 
@@ -152,7 +155,7 @@ def _keep(rows: LogRows, shape: LogShape, row: Mapping[str, Any]) -> None:
 def _choice(
     row: Mapping[str, Any], place: str, shape: LogShape, options: AuditOptions, columns: Sequence[str]
 ) -> Choice:
-    action = _action(row, shape, options)
+    action = _action(row, shape, options, columns)
     keys = (_text(look(row, path)) for path in shape.keys)
     probabilities = _probabilities(row, shape, action)
     return Choice(
@@ -165,14 +168,14 @@ def _choice(
         reward=_reward(row, shape, options),
         at=_time(row, shape.at),
         group=_text(first_of(row, shape.group)[1]) if shape.group else "",
-        columns={path: _probability(path, look(row, path), zero=True) for path in columns},
+        columns={path: _column(path, look(row, path)) for path in columns},
     )
 
 
-def _action(row: Mapping[str, Any], shape: LogShape, options: AuditOptions) -> str:
+def _action(row: Mapping[str, Any], shape: LogShape, options: AuditOptions, columns: Sequence[str]) -> str:
     paths = shape.action if options.action is None else (options.action,)
     path, value = first_of(row, paths)
-    if value is None and "target_probability" in row:  # a table for `headway prove --log` names no action
+    if value is None and options.action is None and columns:  # a table of probabilities need not name the action
         return "-"
     text = _text(value)
     if not 0 < len(text) <= _LONGEST:
@@ -187,7 +190,9 @@ def _action(row: Mapping[str, Any], shape: LogShape, options: AuditOptions) -> s
 
 def _reward(row: Mapping[str, Any], shape: LogShape, options: AuditOptions) -> float | None:
     path, value = first_of(row, shape.reward if options.reward is None else (options.reward,))
-    return None if value is None else _number(path, value)
+    if value is None or (isinstance(value, str) and value.strip().lower() in _EMPTY):
+        return None
+    return _number(path, value)
 
 
 def _probabilities(row: Mapping[str, Any], shape: LogShape, action: str) -> dict[str, float] | None:
@@ -234,6 +239,11 @@ def _propensity(
     if probabilities is not None and probabilities.get(action, 0.0) > 0.0:
         return probabilities[action]
     return None
+
+
+def _column(path: str, value: Any) -> float:
+    """Another policy's probability of the action, or an estimate of a reward model."""
+    return _number(path, value) if path in MODEL else _probability(path, value, zero=True)
 
 
 def _probability(path: str, value: Any, *, zero: bool = False) -> float:

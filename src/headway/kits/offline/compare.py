@@ -186,6 +186,6 @@ def _json(value: Any) -> bytes:
 
 
 def _digest(path: Path) -> str:
-    from headway.prove.log_files import digest_of
+    from headway.observe.ingest.files import digest_of
 
     return digest_of(path)

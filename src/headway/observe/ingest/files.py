@@ -2,8 +2,8 @@
 
 Strict where data would be lost: NaN, truncated lines, NUL, bytes that are not UTF-8, lines over 32 MB and more than
 10,000 columns are reported with their line number. Lenient where nothing is lost: a byte order mark, CRLF, empty lines.
-A CSV file whose header is separated by semicolons is read as Excel writes it where a comma is the decimal point: 0,5 is
-0.5.
+The fields of a CSV file may be separated by commas, semicolons, tabs or bars; except with commas, 0,5 is read as 0.5.
+A CSV file may also be UTF-16 or Windows' Latin-1.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ from typing import IO, Any, Literal
 import msgspec
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.text_files import LONGEST, MOST_COLUMNS, BoundedLines, RowTooLong, encoding_of
 from headway.observe.ingest.fields import shown
 from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row
+from headway.observe.ingest.text_files import (
+    LONGEST,
+    MOST_COLUMNS,
+    BoundedLines,
+    RowTooLong,
+    delimiter_of,
+    encoding_of,
+)
 
 __all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
 
@@ -162,7 +169,7 @@ def _cure(raw: bytes) -> str:
 def _csv_lines(path: Path) -> Iterator[Row | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
     with _open(path) as raw, io.TextIOWrapper(raw, encoding=_encoding(path), newline="") as file:
-        delimiter = _delimiter(path)
+        delimiter = _delimiter(path, file)
         lines = BoundedLines(file)
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         header: list[str] | None = None
@@ -191,7 +198,7 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
                     "Quote fields that contain commas; leave unknown fields empty.",
                 )
             elif cells:
-                if delimiter == ";":
+                if delimiter != ",":
                     cells = [cell.replace(",", ".") if _DECIMAL_COMMA.match(cell) else cell for cell in cells]
                 yield line, {name: None if cell == "" else cell for name, cell in zip(header, cells, strict=True)}
 
@@ -229,24 +236,24 @@ def _header_problem(line: int, header: list[str]) -> Problem | None:
 
 
 def _encoding(path: Path) -> str:
-    """UTF-8, or Windows' Latin-1 for a table that is not; damaged files are reported when they are read."""
+    """UTF-8, UTF-16, or Windows' Latin-1; damaged files are reported when they are read."""
     try:
         with _open(path) as file:
-            return "cp1252" if encoding_of(file) == "cp1252" else "utf-8-sig"
+            return encoding_of(file)
     except (EOFError, OSError, zlib.error):
-        return "utf-8-sig"
+        return "utf-8"
 
 
-def _delimiter(path: Path) -> str:
-    """A tab for .tsv; a semicolon if the header has some and no comma."""
+def _delimiter(path: Path, file: IO[str]) -> str:
+    """A tab for .tsv, otherwise what splits the header into the most names; the file is left at its start."""
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
     try:
-        with _open(path) as file:
-            header = file.readline(LONGEST)
-    except (EOFError, OSError, zlib.error):  # reading reports it
+        delimiter = delimiter_of(file.readline(LONGEST))
+        file.seek(0)
+    except _UNREADABLE_CSV:  # reading reports it
         return ","
-    return ";" if b";" in header and b"," not in header else ","
+    return delimiter
 
 
 # -- Parquet

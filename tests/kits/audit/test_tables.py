@@ -5,16 +5,26 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from headway.kits.audit.audit import audit_files
+from headway.kits.audit.evidence import ForeignChunk, from_chunks
+from headway.kits.audit.options import AuditOptions
 from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.evidence import Evidence
 from headway.promote.gate import verdict
 from headway.prove.about import About
-from headway.prove.foreign import from_chunks, from_file
-from headway.prove.log_files import ForeignChunk, read_log
 from tests.prove.logs import small_log, true_difference
+
+
+def from_file(path: Path, **options: Any) -> Evidence:
+    """The evidence of an audit of a table with the probabilities of two policies."""
+    audit = audit_files([path], options=AuditOptions(**options))
+    assert audit.lead is not None
+    return audit.lead.evidence
 
 
 def columns(n: int = 3_000, seed: int = 0, *, model: bool = False) -> dict[str, list[float]]:
@@ -60,7 +70,7 @@ def test_a_foreign_log_is_proven_from_any_format(tmp_path: Path, name: str, mode
     assert evidence.bounds[0] < true_difference() < evidence.bounds[1]
     assert evidence.difference.method == ("dr" if model else "snips")
     assert evidence.difference.low < true_difference() < evidence.difference.high
-    assert evidence.command == f"headway prove --log {tmp_path / name}"
+    assert evidence.command == f"headway audit {tmp_path / name}"
     assert len(evidence.data_hash) == 64
 
 
@@ -83,29 +93,31 @@ def test_other_column_names_can_be_used(tmp_path: Path) -> None:
     table = columns()
     table["pi_new"], table["pi_old"] = table.pop("target_probability"), table.pop("baseline_probability")
     path = write(tmp_path / "log.csv", table)
-    evidence = from_file(path, target="pi_new", baseline="pi_old")
-    assert evidence.command.endswith("--target pi_new --baseline pi_old")
-    with pytest.raises(UnknownName, match="Did you mean 'pi_new'"):
-        from_file(path, target="pi_nwe")
+    evidence = from_file(path, policy="pi_new", against="pi_old")
+    assert (evidence.candidate, evidence.against) == ("pi_new", "pi_old")
+    assert evidence.difference == from_file(write(tmp_path / "usual.csv", columns())).difference
+    with pytest.raises(UnknownName, match="'pi_odl' is not an action of the log or a field of it"):
+        from_file(path, policy="pi_new", against="pi_odl")
 
 
 def test_without_a_baseline_the_comparison_is_with_the_logged_policy(tmp_path: Path) -> None:
     table = columns()
     del table["baseline_probability"]
     evidence = from_file(write(tmp_path / "log.csv", table))
-    assert evidence.against == "behaviour"
+    assert evidence.against == "the logged router"
     assert evidence.values["current"].value == pytest.approx(evidence.values["behaviour"].value)
 
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("propensity", 0.0, r"line 5: propensity is 0\.0, expected in \(0, 1\]"),
-        ("propensity", 1.5, r"line 5: propensity is 1\.5"),
-        ("propensity", "", r"line 5: propensity is nan"),
-        ("target_probability", -0.1, r"line 5: target_probability is -0\.1, expected in \[0, 1\]"),
-        ("reward", "many", r"line 5: reward is 'many', which is not a number"),
-        ("reward", "inf", r"line 5: reward is inf"),
+        ("propensity", 0.0, r"line 5: propensity is '0\.0', expected a probability above 0, up to 1"),
+        ("propensity", 1.5, r"line 5: propensity is '1\.5'"),
+        ("propensity", "", r"line 5: the propensity is missing"),
+        ("target_probability", -0.1, r"line 5: target_probability is '-0\.1', expected a probability from 0 to 1"),
+        ("target_probability", "", r"line 5: target_probability is missing"),
+        ("reward", "many", r"line 5: reward is 'many', expected a finite number"),
+        ("reward", "inf", r"line 5: reward is 'inf'"),
     ],
 )
 def test_impossible_values_are_refused_with_their_line(
@@ -116,27 +128,6 @@ def test_impossible_values_are_refused_with_their_line(
     with pytest.raises(InvalidInput, match=message) as raised:
         from_file(write(tmp_path / "log.csv", table))
     assert raised.value.code == "bad_log_value"
-
-
-def test_files_that_are_not_logs_are_refused(tmp_path: Path) -> None:
-    for name, text, message in [
-        ("log.txt", "", "not a readable log"),
-        ("log.csv", "reward,propensity\n1,0.5\n", "no column 'target_probability'"),
-        ("log.csv", "reward,propensity,target_probability\n1,0.5\n", "line 2: 2 fields"),
-        ("log.jsonl", "[1]\n", "line 1: .* is not a JSON object"),
-        (
-            "log.jsonl",
-            '{"reward": 1, "propensity": 1, "target_probability": 1, "model_estimate_x": 1}\n',
-            "Did you mean|Known",
-        ),
-        ("log.csv", "reward,propensity,target_probability\n,0.5,1\n", "no row with a reward"),
-        ("log.parquet", "no parquet", "cannot be read as Parquet"),
-    ]:
-        (tmp_path / name).write_text(text, "utf-8")
-        with pytest.raises(InvalidInput, match=message):
-            from_file(tmp_path / name)
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        from_file(tmp_path / "absent.csv")
 
 
 def test_a_log_without_exploration_is_refused_for_either_policy(tmp_path: Path) -> None:
@@ -167,7 +158,7 @@ def test_rows_whose_outcome_is_missing_more_often_for_the_candidate_block(tmp_pa
     assert verdict(bounded).state == "refused"
     assert verdict(bounded).reasons[0].startswith("Cannot tell: ")
     assert bounded.counts["at worst value"] == bounded.counts["without reward"] > 300
-    left_out = verdict(from_file(path, at_random=True))
+    left_out = verdict(from_file(path, missing="at random"))
     assert left_out.state == "refused"
     assert left_out.reasons[0].startswith("Cannot tell: outcomes are missing ")
     assert left_out.evidence is not None
@@ -227,11 +218,6 @@ def test_open_bandit_for_a_single_rarely_shown_item_is_refused(shared_data: Path
     assert any(reason.startswith("ess:") for reason in answer.reasons), answer.reasons
 
 
-def test_long_files_are_read_in_chunks(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.csv", {k: v * 20 for k, v in columns(3_000).items()})
-    assert [chunk.reward.size for chunk in read_log(path)] == [50_000, 10_000]
-
-
 def test_a_row_counts_once_however_long_its_chunk_is() -> None:
     """A chunk is scored in pieces of 250 rows until the curve has 200 points, and then at once."""
     table = {name: np.array(values) for name, values in columns(60_000).items()}
@@ -245,16 +231,16 @@ def test_a_row_counts_once_however_long_its_chunk_is() -> None:
     assert from_chunks([chunk], about).n == 60_000
 
 
-@pytest.mark.parametrize(
-    ("encoding", "delimiter", "comma", "told"),
-    [
-        ("utf-8-sig", ",", ".", ""),
-        ("latin-1", ";", ",", "the file was read as Latin-1 (it is not UTF-8), with ';' between fields"),
-        ("utf-16", "\t", ".", "the file was read as UTF-16, with '\\t' between fields"),
-    ],
-)
+def test_a_tiny_log_is_refused_without_an_interval(tmp_path: Path) -> None:
+    judged = verdict(from_file(write(tmp_path / "tiny.csv", columns(20))))
+    assert judged.disowned
+    assert judged.word == "too early"
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize(("encoding", "comma"), [("utf-8-sig", ","), ("latin-1", ","), ("utf-16", ".")])
 def test_tables_of_other_programs_give_the_same_numbers(
-    tmp_path: Path, encoding: str, delimiter: str, comma: str, told: str
+    tmp_path: Path, encoding: str, comma: str, delimiter: str
 ) -> None:
     table = columns(400)
     plain = from_file(write(tmp_path / "plain.csv", table))
@@ -263,22 +249,23 @@ def test_tables_of_other_programs_give_the_same_numbers(
         rows = csv.writer(file, delimiter=delimiter)
         rows.writerow([names.get(name, name) for name in table])
         rows.writerows([str(cell).replace(".", comma) for cell in row] for row in zip(*table.values(), strict=True))
-    odd = from_file(tmp_path / "odd.csv", reward="click", propensity="propensity_score", target="größe")
+    odd = from_file(
+        tmp_path / "odd.csv", reward="click", propensity="propensity_score", policy="größe",
+        against="baseline_probability",
+    )  # fmt: skip
     assert odd.difference == plain.difference
     assert odd.bounds == plain.bounds
-    assert [note for note in odd.notes if "read" in note] == ([told] if told else [])
-    assert odd.command.endswith("odd.csv --reward click --propensity propensity_score --target 'größe'")
 
 
-def test_empty_and_nan_rewards_are_counted_by_name(tmp_path: Path) -> None:
+def test_empty_and_nan_rewards_count_at_their_worst_value(tmp_path: Path) -> None:
     table: dict[str, list[object]] = dict(columns(300))
     table["reward"] = ["", "NaN", "NA", "null", *table["reward"][4:]]
     evidence = from_file(write(tmp_path / "gaps.csv", table))  # type: ignore[arg-type]
-    assert "reward: 3 empty and 1 NaN; each counts at its worst value" in evidence.notes
-    assert evidence.counts["without reward"] == 4
+    assert evidence.counts["without reward"] == evidence.counts["at worst value"] == 4
 
 
-def test_a_tiny_log_is_refused_without_an_interval(tmp_path: Path) -> None:
-    judged = verdict(from_file(write(tmp_path / "tiny.csv", columns(20))))
-    assert judged.disowned
-    assert judged.word == "too early"
+def test_incomplete_estimates_of_a_model_are_refused(tmp_path: Path) -> None:
+    table = columns(300, model=True)
+    del table["model_estimate_baseline"]
+    with pytest.raises(InvalidInput, match="but not model_estimate_baseline"):
+        from_file(write(tmp_path / "log.csv", table))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.nouns import text_files
+from headway.kits.audit.audit import audit_files
 from headway.nouns.errors import InvalidInput
-from headway.prove.log_files import read_log
+from headway.observe.ingest import files, text_files
 
 HEAD = "reward,propensity,target_probability\n"
 ROW = b'{"reward": 1, "propensity": 0.5, "target_probability": 0.5}\n'
@@ -17,8 +17,8 @@ ROW = b'{"reward": 1, "propensity": 0.5, "target_probability": 0.5}\n'
 
 def refused(path: Path) -> str:
     with pytest.raises(InvalidInput) as error:
-        list(read_log(path))
-    assert error.value.code in {"bad_log_value", "bad_log_file", "bad_log_column"}
+        audit_files([path])
+    assert error.value.code in {"bad_log_value", "bad_log_column", "no_evidence"}
     assert len(str(error.value)) < 1000
     return str(error.value)
 
@@ -43,12 +43,13 @@ def test_sixty_thousand_columns_of_a_log_are_refused(tmp_path: Path) -> None:
 def test_an_endless_line_of_a_log_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(text_files, "LONGEST", 1 << 20)
+    for module in (files, text_files):
+        monkeypatch.setattr(module, "LONGEST", 1 << 20)
     path = tmp_path / name
     start = HEAD.encode() + b'1,0.5,"' if "csv" in name else ROW + b'{"reward": "'
     with gzip.open(path, "wb") as file:
         file.write(start + b"x" * (4 << 20))
-    assert "line 2: it is longer than" in refused(path)
+    assert "is longer than 1,048,576" in refused(path)
 
 
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.jsonl.gz"])

@@ -1,29 +1,26 @@
-"""Evidence from a foreign log, which only has the probabilities of the logged action; `log_files` reads it."""
+"""Evidence from a log of another program, which only has the probabilities of the logged action."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass
 from math import inf, log
-from pathlib import Path
-from shlex import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
-from headway.nouns.text_files import text_form
 from headway.prove import estimators
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap, unlogged
 from headway.prove.log import Floats
-from headway.prove.log_files import ForeignChunk, LogColumns, digest_of, header, read_log
 from headway.prove.tally import MetricTally, ScoreTally
 
-__all__ = ["from_chunks", "from_file"]
+__all__ = ["ROWS", "ForeignChunk", "from_chunks"]
+
+ROWS = 50_000  # of a chunk
 
 _CERTAIN = 1e-9
 _FIRST = 50  # rows before the variance of the scores sets the stakes
@@ -34,64 +31,15 @@ _WEIGHTS_FROM_ROWS = (
 MOST_KEPT = 2_000_000  # rows kept for bootstrap intervals; with more, intervals are normal
 
 
-def from_file(
-    path: Path,
-    *,
-    target: str = "target_probability",
-    baseline: str | None = None,
-    reward: str = "reward",
-    propensity: str = "propensity",
-    reward_range: tuple[float, float] | None = None,
-    at_random: bool = False,
-    about: About | None = None,
-    floors: Floors | None = None,
-) -> Evidence:
-    """Evidence from a foreign log, for the same gate as Headway's own logs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignChunk:
+    """Rows of a log as arrays [n]; `model` are q(A), Σ π q and Σ b q."""
 
-    from_file(Path("log.csv"))                                            # target_probability against the logged policy
-    from_file(Path("log.parquet"), target="pi_new", baseline="pi_old")
-
-    A row without a reward counts at its worst value; `at_random` declares that they are missing by chance, and leaves
-    them out.
-    """
-    against = baseline or ("baseline_probability" if "baseline_probability" in header(path) else "behaviour")
-    if about is None:
-        usual = LogColumns()
-        named = {"reward": reward, "propensity": propensity, "target": target, "baseline": baseline}
-        flags = "".join(
-            f" --{role} {quote(name)}"
-            for role, name in named.items()
-            if name is not None and name != getattr(usual, role)
-        )
-        flags += f" --range {reward_range[0]:g} {reward_range[1]:g}" if reward_range is not None else ""
-        flags += ' --missing "at random"' if at_random else ""
-        about = About(
-            task=path.name,
-            candidate=target,
-            against=against,
-            reward_range=reward_range,
-            declared={"missing": "at random"} if at_random else {},
-            command=f"headway prove --log {quote(str(path))}{flags}",
-        )
-    if not about.data_hash:
-        about = replace(about, data_hash=digest_of(path))
-    gaps: Counter[str] = Counter()
-    names = LogColumns(reward=reward, propensity=propensity, target=target, baseline=baseline)
-    evidence = from_chunks(read_log(path, names, gaps=gaps), about, floors)
-    return replace(evidence, notes=(*evidence.notes, *_notes(path, gaps, reward, at_random)))
-
-
-def _notes(path: Path, gaps: Counter[str], reward: str, at_random: bool) -> list[str]:
-    """How the file was read, and how many rewards are missing, by what stands in their place."""
-    notes = []
-    if ".parquet" not in path.name and (told := text_form(path, table=".csv" in path.name).told):
-        notes.append(told)
-    missing = {name: count for name, count in gaps.items() if count}
-    if missing:
-        counted = " and ".join(f"{count:,} {name}" for name, count in missing.items())
-        how = "they are left out, as declared" if at_random else "each counts at its worst value"
-        notes.append(f"{reward}: {counted}; {how}")
-    return notes
+    reward: Floats
+    propensity: Floats
+    target: Floats
+    baseline: Floats
+    model: tuple[Floats, Floats, Floats] | None = None
 
 
 def from_chunks(chunks: Iterable[ForeignChunk], about: About, floors: Floors | None = None) -> Evidence:
