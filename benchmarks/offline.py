@@ -42,7 +42,7 @@ from headway.kits.offline.clone.learner import CloneLearner
 from headway.kits.offline.cql.learner import CQLLearner
 from headway.kits.offline.gradient import Steps, train_clone, train_q
 from headway.kits.offline.transitions import Transitions
-from headway.learn.mlp import Network, Shape
+from headway.kits.practice.mlp import Network, Shape
 from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 

@@ -14,7 +14,7 @@ from headway.kits.offline.cql.learner import CQLLearner
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q
 from headway.kits.offline.transitions import Transitions, gather
-from headway.learn.mlp import Network, Shape
+from headway.kits.practice.mlp import Network, Shape
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Ending, Settled, Situation

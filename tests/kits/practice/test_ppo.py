@@ -14,7 +14,7 @@ from headway.kits.practice.fit import Practice, Rows, settings_of, update
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.objective import Minibatch, Objective, divergence, step, surrogate, value_loss
 from headway.nouns.errors import InvalidInput, InvalidSettings
-from tests.learn.test_mlp import HEADS, batch_for
+from tests.kits.practice.test_mlp import HEADS, batch_for
 
 torch = pytest.importorskip("torch", reason="torch is in the extra 'learn'")
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from headway.client.endpoint import ChatEndpoint
+from headway.kits.models.chat_endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidSettings
 from headway.settings import Settings
 

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.offline.transitions import Singles, Transitions
-from headway.learn.adam import Adam
-from headway.learn.mlp import Network
+from headway.kits.practice.adam import Adam
+from headway.kits.practice.mlp import Network
 
 __all__ = ["Steps", "minibatches", "train_clone", "train_q", "values"]
 

@@ -31,10 +31,10 @@ from headway.kits.practice import heads
 from headway.kits.practice.engine import NumpyEngine, PolicyEngine
 from headway.kits.practice.environments import Environments, copies, identify
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.mlp import Array, Shape
 from headway.kits.practice.scales import Scales
 from headway.kits.practice.spaces import WorldSpaces
 from headway.kits.practice.threads import one_thread
-from headway.learn.mlp import Array, Shape
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import HeldCrew
 from headway.project import Project

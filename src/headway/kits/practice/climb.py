@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.practice.adam import Adam
 from headway.kits.practice.engine import shape_of
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import log_softmax, surrogate, value_loss
 from headway.learn import logged
-from headway.learn.adam import Adam
-from headway.learn.mlp import Network
 from headway.nouns.protocols import Floats, Progress
 
 __all__ = ["climb"]

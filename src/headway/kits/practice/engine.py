@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.practice import objective as losses
+from headway.kits.practice.adam import Adam
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.mlp import Array, Network, Shape
 from headway.kits.practice.objective import Minibatch, Objective, Stats
-from headway.learn.adam import Adam
-from headway.learn.mlp import Array, Network, Shape
 
 __all__ = ["LOG_STD_BOUNDS", "NumpyEngine", "PolicyEngine", "shape_of"]
 

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from headway.kits.practice.acting import ActingGroups
 from headway.kits.practice.engine import NumpyEngine, PolicyEngine, shape_of
 from headway.kits.practice.environments import Environments
+from headway.kits.practice.mlp import Activation, Array
 from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.kits.practice.returns import gae
 from headway.kits.practice.rollout import Rollout, Stage, evaluate
-from headway.learn.mlp import Activation, Array
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
 

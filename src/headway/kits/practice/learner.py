@@ -28,11 +28,11 @@ from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_
 from headway.kits.practice.fit import update as passes
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.knobs import ActorCriticKnobs
+from headway.kits.practice.mlp import Array
 from headway.kits.practice.policy import EXPLORE, ActorCritic
 from headway.kits.practice.policy import read as read_policy
 from headway.kits.practice.returns import gae
 from headway.learn import logged
-from headway.learn.mlp import Array
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.knob import defaults_of
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress

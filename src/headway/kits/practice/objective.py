@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.practice.heads import Actions
-from headway.learn.mlp import Array, Network
+from headway.kits.practice.mlp import Array, Network
 
 __all__ = [
     "Minibatch",

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from headway.decide import explore
 from headway.decide.arms import Arms
 from headway.decide.stored import damaged, read_arms, read_features
-from headway.decide.trunks import Trunk
 from headway.encode.state import Features
 from headway.kits.practice import heads
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.trunks import Trunk
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation

@@ -33,9 +33,9 @@ from headway.kits.practice import heads
 from headway.kits.practice.acting import ActedSteps, ActingGroup, ActingGroups
 from headway.kits.practice.engine import PolicyEngine
 from headway.kits.practice.environments import Environments
+from headway.kits.practice.mlp import Array
 from headway.kits.practice.scales import RunningScale, Scales
 from headway.kits.practice.spaces import WorldSpaces
-from headway.learn.mlp import Array
 from headway.nouns.errors import InvalidInput
 
 __all__ = ["Rollout", "Stage", "evaluate"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode.state import LIMIT
-from headway.learn.mlp import Array
+from headway.kits.practice.mlp import Array
 
 __all__ = ["RunningScale", "Scales"]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from headway.kits.practice.engine import LOG_STD_BOUNDS
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.mlp import EPSILON, Array, Network, Shape
 from headway.kits.practice.objective import Minibatch, Objective, Stats
-from headway.learn.mlp import EPSILON, Array, Network, Shape
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 try:

@@ -44,7 +44,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
     """
     settings = project.settings
     if model in settings.upstreams or "://" in model:
-        from headway.client.endpoint import ChatEndpoint
+        from headway.kits.models.chat_endpoint import ChatEndpoint
 
         if model not in settings.upstreams:
             raise UnknownName(

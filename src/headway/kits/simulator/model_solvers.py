@@ -77,7 +77,7 @@ def _generator(folder: Path, name: str) -> Generator:
         from headway.kits.reply.generators import local
 
         return local(folder, name)
-    from headway.client.endpoint import ChatEndpoint
+    from headway.kits.models.chat_endpoint import ChatEndpoint
 
     upstream = settings.upstreams[name]
     key = settings.key(upstream.key_env) if upstream.key_env else ""

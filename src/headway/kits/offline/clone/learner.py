@@ -21,8 +21,8 @@ from headway.kits.offline.clone.knobs import CloneKnobs
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.transitions import Singles, Transitions, read_log
+from headway.kits.practice.mlp import Network, Shape
 from headway.learn.knobs import checked
-from headway.learn.mlp import Network, Shape
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 

@@ -17,8 +17,8 @@ from typing import Any
 from headway.decide import explore
 from headway.decide.arms import Arms
 from headway.decide.stored import damaged, read_arms, read_features, tensor
-from headway.decide.trunks import Trunk
 from headway.encode.state import Features
+from headway.kits.practice.trunks import Trunk
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 

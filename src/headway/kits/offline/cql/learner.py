@@ -29,9 +29,9 @@ from headway.kits.offline.cql.knobs import CQLKnobs
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
+from headway.kits.practice.mlp import Network, Shape
 from headway.learn import logged
 from headway.learn.knobs import checked
-from headway.learn.mlp import Network, Shape
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 

@@ -29,8 +29,8 @@ from headway.decide.confidence import confidences
 from headway.decide.exact import rounded
 from headway.decide.prices import Prices
 from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
-from headway.decide.trunks import Trunk
 from headway.encode.state import Features
+from headway.kits.practice.trunks import Trunk
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 

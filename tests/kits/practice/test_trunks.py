@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.decide.trunks import Activation, Trunk
 from headway.encode.state import GRID
+from headway.kits.practice.trunks import Activation, Trunk
 from headway.nouns.errors import Damaged
 
 

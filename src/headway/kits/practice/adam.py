@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.learn.mlp import Array, Network
+from headway.kits.practice.mlp import Array, Network
 
 __all__ = ["Adam"]
 

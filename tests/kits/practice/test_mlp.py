@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.decide.trunks import Trunk
+from headway.kits.practice.adam import Adam
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.heads import Actions
+from headway.kits.practice.mlp import Network, Shape, from_tensors
 from headway.kits.practice.objective import Minibatch, Objective, step
-from headway.learn.adam import Adam
-from headway.learn.mlp import Network, Shape, from_tensors
+from headway.kits.practice.trunks import Trunk
 from headway.nouns.errors import Damaged
 
 HEADS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway.client.endpoint import ChatEndpoint
+from headway.kits.models.chat_endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
 from headway.nouns.protocols import Counted, Prompt, Turn
 from tests.project.model_server import ModelServer
