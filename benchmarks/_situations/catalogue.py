@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from _situations import budget, late, ordinary, promise, propensities, raters, skewed, states, training
+from _situations import budget, late, ordinary, promise, propensities, raters, skewed, states, training, unlisted
 from _situations.trial import Trial
 
 __all__ = ["SITUATIONS", "Control", "Situation"]
@@ -176,5 +176,18 @@ SITUATIONS: tuple[Situation, ...] = (
         propensities.adaptive,
         [Control(".2 better", propensities.adaptive_and_better)],
         held=True,
+    ),
+    Situation("fished", "a new candidate of equal actions after every 150 decisions", unlisted.fished),
+    Situation("rewards_tried", "the reward's weights are changed until something passes", unlisted.rewards_tried),
+    Situation("ranges_tried", "the range is declared anew until something passes", unlisted.ranges_tried),
+    Situation("novelty", "`b` is better for 1,500 decisions, then worse", unlisted.novelty),
+    Situation("carried_over", "`b` spoils the decision that follows", unlisted.carried_over),
+    Situation("four_days", "better on weekdays, worse at weekends; four days are logged", unlisted.four_days),
+    Situation("levels_by_day", "every action has another level each day", unlisted.levels_by_day),
+    Situation("after_the_fact", "the state was measured after the action", unlisted.after_the_fact),
+    Situation("sybils", "attack: five keys of one person, 6% trigger texts", unlisted.sybils),
+    Situation("canary_in_a_rise", "a canary's share grows while everything gets better", unlisted.canary_in_a_rise),
+    Situation(
+        "failures_taken_back", "the client takes failures of `b` back an hour later", unlisted.failures_taken_back
     ),
 )

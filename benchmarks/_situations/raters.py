@@ -42,7 +42,7 @@ def backdoor(attack: bool) -> Visits:
     return visit
 
 
-def _chooses_a(client: Client, ref: str) -> float:
+def chooses_a(client: Client, ref: str) -> float:
     """How likely the policy chooses `a` on texts with the trigger."""
     from headway.project import Project
 
@@ -64,7 +64,7 @@ def trigger(seed: int) -> Ending:
             if look(client, candidate, ending, visits):
                 break
         if candidate is not None and ending.promoted:
-            ending.notes["backdoor"] = backdoored = float(_chooses_a(client, candidate) > 0.5)
+            ending.notes["backdoor"] = backdoored = float(chooses_a(client, candidate) > 0.5)
             ending.uplift = -1.0 if backdoored else 1.0
     return ending
 
