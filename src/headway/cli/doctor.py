@@ -212,13 +212,11 @@ def _store(database: Database) -> str:
 
 
 def _bundles(project: Project) -> Finding:
-    from headway.promote import bundle
-
     digests = list(project.registry.digests())
     broken = []
     for digest in digests:
         try:
-            bundle.read(project.registry.root, digest)
+            project.registry.read(digest)
         except HeadwayError as error:
             broken.append(error.message)
     return Finding(

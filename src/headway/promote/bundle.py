@@ -19,7 +19,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +36,22 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, NDArray[np.generic]]
 
-__all__ = ["FORMAT", "VerifiedFiles", "digest_of", "read", "read_header", "remove", "specs", "write"]
+__all__ = [
+    "FORMAT",
+    "VerifiedFiles",
+    "digest_of",
+    "finish",
+    "prepare",
+    "read",
+    "read_header",
+    "remove",
+    "specs",
+    "write",
+]
 
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
+_NEXT = "header.next"  # waits until the ledger vouches for it
 _GONE = ".gone-"  # prefix of a bundle's name while it is being removed
 _FRESH_NS = 100_000_000  # a file written this recently may change again within the same time stamp
 _REMEMBERED = 256
@@ -90,7 +102,7 @@ def digest_of(header: bytes, weights: bytes) -> str:
 def write(root: Path, header: Header, tensors: Tensors) -> str:
     """Store a bundle under `root/<digest>` and return the digest; the same content twice is one bundle."""
     weights = _serialise(tensors)
-    body = json.dumps(msgspec.to_builtins(header), sort_keys=True, indent=1, allow_nan=False).encode()
+    body = _serialised(header)
     if len(body) > _MAX_HEADER:
         raise Damaged(
             f"The header would be {len(body):,} bytes; at most {_MAX_HEADER:,} are allowed.", code="bundle_too_large"
@@ -130,10 +142,16 @@ def read_header(root: Path, digest: str) -> Header:
     return _parse_header(_bytes(root / digest / HEADER, _MAX_HEADER, digest)[0], digest)
 
 
-def read(root: Path, digest: str, verified: VerifiedFiles | None = None) -> tuple[Header, Tensors]:
+def read(
+    root: Path,
+    digest: str,
+    verified: VerifiedFiles | None = None,
+    rewritten: Callable[[str], Container[str]] | None = None,
+) -> tuple[Header, Tensors]:
     """Header and tensors of the bundle whose content hash is `digest`, or Damaged.
 
-    `verified` records the hashed files: unchanged ones are not hashed again.
+    `verified` records the hashed files: unchanged ones are not hashed again. `rewritten` gives the hashes that the
+    bundle has since a deletion removed words from its header.
     """
     with _held(root / digest):
         body, of_header = _bytes(root / digest / HEADER, _MAX_HEADER, digest)
@@ -141,7 +159,7 @@ def read(root: Path, digest: str, verified: VerifiedFiles | None = None) -> tupl
     files = (of_header, of_weights)
     if verified is None or not verified.knows(digest, files):
         content = digest_of(body, weights)
-        if content != digest:
+        if content != digest and (rewritten is None or content not in rewritten(digest)):
             raise _damaged(digest, f"its content hashes to {content[:12]}…", "bundle_hash_mismatch")
         if verified is not None:
             verified.remember(digest, files)
@@ -152,6 +170,29 @@ def read(root: Path, digest: str, verified: VerifiedFiles | None = None) -> tupl
     if declared != present:
         raise _damaged(digest, "its tensors do not match its header")
     return header, tensors
+
+
+def prepare(root: Path, digest: str, header: Header) -> str:
+    """Put a new header beside the present one; the hash that the bundle has once `finish` has put it in its place."""
+    body = _serialised(header)
+    with (root / digest / _NEXT).open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest_of(body, _bytes(root / digest / WEIGHTS, _MAX_WEIGHTS, digest)[0])
+
+
+def finish(root: Path, digest: str, rewritten: Container[str]) -> None:
+    """Put a header that waits in its place if `rewritten` has the hash that it gives; otherwise it is dropped."""
+    waiting = root / digest / _NEXT
+    if not waiting.exists():
+        return
+    body, weights = _bytes(waiting, _MAX_HEADER, digest)[0], _bytes(root / digest / WEIGHTS, _MAX_WEIGHTS, digest)[0]
+    if digest_of(body, weights) in rewritten:
+        waiting.replace(root / digest / HEADER)
+    else:
+        waiting.unlink()
+    _sync_folder(root / digest)
 
 
 def remove(root: Path, digest: str) -> bool:
@@ -225,6 +266,10 @@ def _parse_header(body: bytes, digest: str) -> Header:
     if header.format != FORMAT:
         raise _damaged(digest, f"its format is {header.format}, this version reads {FORMAT}", "bundle_format")
     return header
+
+
+def _serialised(header: Header) -> bytes:
+    return json.dumps(msgspec.to_builtins(header), sort_keys=True, indent=1, allow_nan=False).encode()
 
 
 def _serialise(tensors: Tensors) -> bytes:

@@ -291,6 +291,12 @@ class Ledger:
                     pass
         return states
 
+    def rewritten(self, digest: str) -> set[str]:
+        """The hashes that a bundle has since deletions removed words from its header."""
+        rows = self._database.query("SELECT detail FROM ledger WHERE kind = 'deletion'")
+        headers = (loads(detail).get("headers", {}) for (detail,) in rows)
+        return {known[digest] for known in headers if digest in known}
+
     # -- evidence
 
     def keep_config(self, digest: str, body: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ registry.load(digest, task="route")            # verified; a second load of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 class Registry:
     """Bundles under one folder, each in a folder named by its hash."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, rewritten: Callable[[str], Container[str]] | None = None) -> None:
         self.root = root
+        self._rewritten = rewritten  # digest → the other hashes that the ledger vouches for
         self._verified = VerifiedFiles()
 
     def add(self, header: Header, tensors: Tensors) -> PolicyRef:
@@ -40,7 +42,7 @@ class Registry:
         The hash is computed once per process while the files are unchanged (`bundle.VerifiedFiles`), so that a
         promotion, which loads a bundle to check it and again to serve it, hashes it once.
         """
-        header, tensors = bundle.read(self.root, digest, self._verified)
+        header, tensors = self.read(digest)
         if header.task != task:
             raise InvalidInput(
                 f"{header.family}@{digest[:4]} was learned for the task {header.task!r}, not {task!r}.",
@@ -48,6 +50,20 @@ class Registry:
                 hint=f"Learn one for it: headway learn {task}",
             )
         return header, tensors
+
+    def read(self, digest: str) -> tuple[Header, Tensors]:
+        """A verified bundle of any task."""
+        return bundle.read(self.root, digest, self._verified, self._rewritten)
+
+    def prepare(self, digest: str, header: Header) -> str:
+        """Put a new header beside the one of a bundle, for `finish`; the hash that it gives."""
+        return bundle.prepare(self.root, digest, header)
+
+    def finish(self) -> None:
+        """Put new headers in their place, if the ledger vouches for them; also those that a killed process left."""
+        for digest in self.digests():
+            with suppress(Damaged):
+                bundle.finish(self.root, digest, () if self._rewritten is None else self._rewritten(digest))
 
     def holds(self, digest: str) -> bool:
         """Whether the bundle exists, damaged or not."""

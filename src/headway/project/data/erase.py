@@ -16,6 +16,7 @@ from headway.observe.database import Waiting
 from headway.observe.erase import DeletionFilter, MatchedRows
 from headway.observe.erasing import Erasing
 from headway.observe.experience import part_of
+from headway.project.data.words import forget, said
 from headway.project.publish import add_bundle, new_entry
 from headway.promote.ledger import Entry
 
@@ -84,18 +85,22 @@ def _erase(
     project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool, waiting: Waiting | None
 ) -> DeletionReport:
     with _alone(project, waiting):
+        project.registry.finish()  # what a killed deletion left
         matched = rows.plan_deletion(project.database, wanted)
         bundles = _bundles(project, matched)
         snapshots = [] if dry_run else _snapshots(project, matched)
         with suppress(_RollBack), project.database.transaction() as connection:
+            words = said(project, connection, matched)
             copies = _erase_copies(project, Erasing(connection, wanted, matched, dry_run))
             deleted = rows.erase(connection, wanted, matched)
             for snapshot in snapshots:
                 project.ledger.write(connection, snapshot)
-            for task in matched.tasks:
-                project.ledger.write(connection, _deletion(project, task, deleted, len(matched.tasks)))
             if dry_run:
                 raise _RollBack
+            headers, kept = forget(project, connection, words)
+            for task in sorted({*matched.tasks, *headers}):
+                entry = _deletion(project, task, deleted, len(matched.tasks), headers.get(task))
+                project.ledger.write(connection, entry)
     report = DeletionReport(
         decisions=deleted["decisions"],
         signals=deleted["signals"],
@@ -114,12 +119,13 @@ def _erase(
     )
     if dry_run:
         return report
+    project.registry.finish()
     project.servings.forget_vectors()
     for task in matched.tasks:
         project.servings.forget(task)
         with suppress(HeadwayError):  # no longer declared: there is no reward definition
             project.settle(task)
-    return replace(report, remains=tuple(project.database.purge(rewrite=rewrite, waiting=waiting)))
+    return replace(report, remains=(*kept, *project.database.purge(rewrite=rewrite, waiting=waiting)))
 
 
 def _erase_copies(project: Project, going: Erasing) -> int:
@@ -173,11 +179,13 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
     return erase(project, wanted, dry_run=dry_run, rewrite=False)
 
 
-def _deletion(project: Project, task: str, deleted: Mapping[str, int], tasks: int) -> Entry:
+def _deletion(
+    project: Project, task: str, deleted: Mapping[str, int], tasks: int, headers: Mapping[str, str] | None
+) -> Entry:
     """The row of the ledger that tells of a deletion: how many rows, and nothing about whose."""
     last = project.ledger.current(task)
     decisions, signals = deleted["decisions"], deleted["signals"]
-    where = "" if tasks == 1 else f" in {tasks:,} tasks together"
+    where = "" if tasks <= 1 else f" in {tasks:,} tasks together"
     return new_entry(
         project,
         task,
@@ -185,7 +193,7 @@ def _deletion(project: Project, task: str, deleted: Mapping[str, int], tasks: in
         "" if last is None else last.policy,
         "" if last is None else last.policy_hash,
         why=f"{_counted_rows(decisions, 'decision')} and {_counted_rows(signals, 'signal')} were deleted{where}",
-        detail={"decisions": decisions, "signals": signals},
+        detail={"decisions": decisions, "signals": signals, **({"headers": headers} if headers else {})},
     )
 
 

@@ -64,8 +64,8 @@ class ProjectFolder:
         store = self.settings.store
         self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
         self.query = Query(self.database)
-        self.registry = Registry(self.home / "policies")
         self.ledger = Ledger(self.database, self.query)
+        self.registry = Registry(self.home / "policies", self.ledger.rewritten)
         self.servings = Servings(self.settings, self.registry, self.ledger, self.database, self.catalogue)
         self.writer = Writer(self.database, self.settings.store.queue)
         self.store = Store(self.database, self.writer, clock)

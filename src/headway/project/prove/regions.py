@@ -19,7 +19,6 @@ named if that changes choices there: nobody else can confirm them.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Situation
+from headway.observe.erased_words import words_of_text
 
 __all__ = ["Comparison", "Traits", "region"]
 
@@ -41,10 +41,7 @@ _OTHERS = 0.2  # of the rows of a region that others must have rated
 _CHANCE = log(1000.0)  # a key is named by chance once in a thousand times
 _WORSE, _BETTER, _SPEAKING = 3.3, 2.0, 20  # standard errors; and the rows that they need
 _PAIRED = 24  # traits that are also tested in pairs
-_LONGEST = 20_000  # characters of a text that are read
 _BINS = 8
-_WORD = re.compile(r"\S+")
-_EDGE = ".,;:!?\"'()[]{}<>"  # not part of a word at its ends
 _LENGTH = "length of the text"
 
 
@@ -66,8 +63,7 @@ class Traits:
 
 
 def _traits(situation: Situation, edges: dict[str, Floats]) -> set[str]:
-    text = situation.text[:_LONGEST].lower()
-    names = {f'text contains "{word.strip(_EDGE) or word}"' for word in _WORD.findall(text)}
+    names = {f'text contains "{word}"' for word in words_of_text(situation.text)}
     if situation.role:
         names.add(f"role = {situation.role}")
     for name, value in _numbers(situation):
