@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from _situations import budget, late, ordinary, promise, propensities, raters, skewed, states, training, unlisted
+from _situations import (
+    budget,
+    late,
+    ordinary,
+    promise,
+    propensities,
+    raters,
+    skewed,
+    states,
+    training,
+    unlisted,
+    votes,
+)
 from _situations.trial import Trial
 
 __all__ = ["SITUATIONS", "Control", "Situation"]
@@ -131,6 +143,21 @@ SITUATIONS: tuple[Situation, ...] = (
         "attack: one key rates 40% inversely (a rollback counts)",
         raters.inverse_ratings,
         [Control("a worse policy is rolled back", raters.worse_rolled_back)],
+    ),
+    Situation(
+        "losers_silent",
+        "votes: three in four who dislike the candidate's reply do not answer",
+        votes.losers_silent,
+        [
+            Control("everybody answers, 75% prefer it", votes.losers_answer),
+            Control("one in four does not, 75% prefer it", votes.some_silent_and_better),
+        ],
+    ),
+    Situation(
+        "two_collude",
+        "attack: two of six keys vote for the candidate, whatever it says",
+        votes.two_collude,
+        [Control("75% of the others prefer it too", votes.two_collude_on_a_better_one)],
     ),
     Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
     Situation(

@@ -70,13 +70,24 @@ def look(client: Client, candidate: str | None, ending: Ending, visits: Visits, 
     return settle_it(client, candidate, verdict, ending, visits)
 
 
-def settle_it(client: Client, candidate: str | None, verdict: Verdict, ending: Ending, visits: Visits) -> bool:
-    """Act on a verdict: promote on a pass; whether the question is decided."""
+def settle_it(
+    client: Client,
+    candidate: str | None,
+    verdict: Verdict,
+    ending: Ending,
+    visits: Visits | None = None,
+    *,
+    uplift: float = 0.0,
+) -> bool:
+    """Act on a verdict: promote on a pass; whether the question is decided.
+
+    The true uplift is computed on `visits`; it is `uplift` where there are none.
+    """
     ending.state, ending.reason, ending.said = verdict.state, reason_code(verdict), " ".join(verdict.reasons)
     evidence = verdict.evidence
     if verdict.state not in ("pass", "worse") or evidence is None:
         return False
-    ending.uplift = client.true_uplift(evidence.candidate, evidence.against, visits)
+    ending.uplift = uplift if visits is None else client.true_uplift(evidence.candidate, evidence.against, visits)
     if verdict.state == "worse":
         ending.worse = True
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
@@ -130,7 +130,7 @@ class RaterShare:
     decisions that others rated too keep the others' reward, and decisions that only it rated carry no information.
     """
 
-    name: str  # of the key; "" is this machine, without a key
+    name: str  # of the key; "" is this machine, without a key; of a group, all names
     rows: int  # scored decisions that it rated, alone or with others
     share: float  # of all scored decisions
     uplift: float | None  # the share of the uplift that depends on it; may be above 1 or below 0
@@ -141,6 +141,11 @@ class RaterShare:
     statistic_worse: float = 0.0  # the rule's other side, without it
     threshold_worse: float = 0.0
     region: str = ""  # where it alone decides what the candidate chooses, in words
+    members: Sequence[str] = ()  # of a group of keys that agree far more than the rest
+
+    def excused(self, trusted: Collection[str]) -> bool:
+        """Whether it may decide a verdict: a trusted key, or a group with fewer than two others."""
+        return sum(name not in trusted for name in self.members or (self.name,)) < max(1, min(2, len(self.members)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

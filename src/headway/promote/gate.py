@@ -60,7 +60,7 @@ class GateRules:
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
-_OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes"})
+_OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes", "unanswered"})
 # Checks that never veto a rollback: missing outcomes count at the value that speaks for the candidate when the question
 # is whether it is worse, and traffic that has changed since training is a reason to roll back.
 # Nor does the number of rows veto a bet, which holds for any number.
@@ -272,7 +272,8 @@ def worse(evidence: Evidence) -> bool:
 def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
     """Keys that nobody trusts and without which the candidate is not proven worse. Only a person rolls back then."""
     allowed = rules.trusted | frozenset(evidence.trusted)
-    return tuple(name for name in evidence.deciding_worse() if name not in allowed) if worse(evidence) else ()
+    named, accusing = {rater.name: rater for rater in evidence.raters}, evidence.deciding_worse()
+    return tuple(name for name in accusing if not named[name].excused(allowed)) if worse(evidence) else ()
 
 
 def _accused(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:

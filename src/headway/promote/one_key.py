@@ -24,7 +24,7 @@ def with_key_checks(evidence: Evidence, trusted: frozenset[str]) -> tuple[Eviden
         return evidence, ()
     deciding = evidence.deciding()
     allowed = trusted | frozenset(evidence.trusted)
-    bad = [rater for rater in named if rater.name in deciding and rater.name not in allowed]
+    bad = [rater for rater in named if rater.name in deciding and not rater.excused(allowed)]
     check = Diagnostic(
         name=ONE_KEY,
         value=float(len(bad)),
@@ -56,13 +56,18 @@ def _local(evidence: Evidence, bad: Sequence[RaterShare]) -> tuple[Diagnostic, .
 
 def _decided(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
     rater = bad[0]
-    gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} decisions"
+    gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} {evidence.unit}"
+    if rater.members:
+        names = " and ".join(map(repr, rater.members))
+        gave = (
+            f"the keys {names} agree far more with one another than with the others; they rated {rater.share:.0%} of "
+            f"{evidence.n:,} {evidence.unit}"
+        )
+    whose = "their" if rater.members else "its"
+    proven = "better" if rater.statistic <= 0.0 < evidence.statistic else "proven better"
+    what = f"and without {whose} ratings {evidence.candidate} is not {proven} ({rater.others:,} {evidence.unit})"
     if rater.others == 0:
         what = "and no other key rated any"
-    elif rater.statistic <= 0.0 < evidence.statistic:
-        what = f"and without its ratings {evidence.candidate} is not better ({rater.others:,} decisions)"
-    else:
-        what = f"and without its ratings {evidence.candidate} is not proven better ({rater.others:,} decisions)"
     more = f"; the same applies to {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
     return f"{gave}, {what}{more}"
 
@@ -76,8 +81,9 @@ def _shared(named: Sequence[RaterShare], deciding: Sequence[str]) -> str:
 
 
 def _untrusted(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
-    trust = " ".join(f"--trust-key {quote(rater.name)}" for rater in bad)
-    names = ", ".join(f'"{rater.name}"' for rater in bad)
+    keys = list(dict.fromkeys(name for rater in bad for name in rater.members or (rater.name,)))
+    trust = " ".join(f"--trust-key {quote(key)}" for key in keys)
+    names = ", ".join(f'"{key}"' for key in keys)
     return (
         f"Inspect its ratings (`headway rewards analyze {evidence.task}`). Collect ratings from other keys, "
         "so that the proof does not depend on one; or delete its ratings (`headway data delete --rater "

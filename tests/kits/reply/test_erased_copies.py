@@ -94,7 +94,7 @@ def test_the_file_of_a_comparison_with_a_vote_goes_with_its_decision(project: Pr
     assert not anywhere(project, "Zebulon")
 
 
-def test_retention_reaches_comparisons_where_no_decision_is_too_old(tmp_path: Path) -> None:
+def test_retention_reaches_the_files_of_comparisons(tmp_path: Path) -> None:
     (tmp_path / "headway.toml").write_text('[store]\nkeep_days = 0.5\n[tasks.reply]\nkind = "reply"\n')
     now = [time.time() - 80_000.0]
     with Project(tmp_path, clock=lambda: now[0]) as opened:
@@ -106,7 +106,7 @@ def test_retention_reaches_comparisons_where_no_decision_is_too_old(tmp_path: Pa
         assert len(files(opened)) == 1
         done = opened.retain()
         assert done is not None
-        assert (done.decisions, done.copies) == (0, 1)
+        assert (done.decisions, done.copies) == (1, 1)
         assert not files(opened)
         assert opened.retain() is None
 

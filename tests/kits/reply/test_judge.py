@@ -69,10 +69,11 @@ def test_the_votes_of_a_judge_have_its_name(project: Project) -> None:
     judge: Any = Judge(lambda text: -len(text))
     assert judged(judge, ("q", "a"), ("q", "much longer")) == 1.0
     drawn = project.consider("reply", "q", ("base@0", "language@4f2a"))
-    pair = BlindPair(drawn=drawn, question="q", first="much longer", second="a")
-    assert list(project.query.decisions("reply")) == []  # the log tells the order only with the vote
+    project.submit([drawn]).result()
+    shown_first = next(each.name for each in drawn.decision.candidates if each.name != drawn.decision.action)
+    pair = BlindPair(decision=drawn.decision, by_first=shown_first, question="q", first="much longer", second="a")
     assert judge_pairs(project, [pair], judge, rater="judge:large") == 1
     (decision,) = project.query.decisions("reply")
     assert decision.id == drawn.decision.id
     (signal,) = project.query.signals(decision.id)
-    assert (signal.name, signal.value, signal.rater) == ("preferred", 0.0, "judge:large")
+    assert (signal.name, signal.value, signal.rater) == ("preferred", 1.0, "judge:large")

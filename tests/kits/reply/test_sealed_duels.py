@@ -7,6 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 
@@ -15,10 +16,12 @@ import pytest
 
 import headway
 from headway.kits.reply import duels
+from headway.kits.reply.comparison import digest
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Learned
 from headway.project import Project, publish_policy, vote_tally
+from headway.promote.one_key import with_key_checks
 from headway.prove.sequential import e_process
 
 TOML = """
@@ -49,24 +52,80 @@ def files(project: Project) -> list[Path]:
     return sorted((project.home / "work" / "duels").glob("*.json"))
 
 
-def test_a_comparison_is_in_no_log_before_its_vote(compared: tuple[Project, str]) -> None:
+def test_a_comparison_is_stored_when_it_is_shown_and_its_order_is_not(compared: tuple[Project, str]) -> None:
     project, candidate = compared
     asked = duels.choose(project, "reply", None, None)
     assert (asked.candidate, asked.against, asked.question) == (candidate, "base@0", JUDGING[0][0])
     assert [turn.content for turn in asked.prompt.turns] == ["Be brief.", asked.question]
     sealed = duels.seal(project, asked, ("One", "Two"))
     assert sorted(sealed[1:]) == ["One", "Two"]
-    assert not list(project.query.decisions("reply"))
+    (shown,) = project.query.decisions("reply")
     (file,) = files(project)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert duels.choose(project, "reply", None, None).question != asked.question, "one that waits is not asked again"
     voted = duels.vote(project, "reply", sealed.id, 0.0)
     (stored,) = project.query.decisions("reply")
-    assert (stored.id, stored.action, stored.probabilities) == (voted.decision, voted.left, (0.5, 0.5))
+    assert (stored.id, stored.action, stored.probabilities) == (voted.decision, shown.action, (0.5, 0.5))
+    assert voted.left == (candidate if sealed.left == "One" else "base@0")
+    (signal,) = project.query.signals(stored.id)
+    assert signal.value == (0.0 if stored.action == voted.left else 1.0)
     assert duels.vote(project, "reply", sealed.id, 0.0) == voted
     with pytest.raises(Conflict) as error:
         duels.vote(project, "reply", sealed.id, 1.0)
     assert error.value.code == "duel_voted"
+
+
+def test_the_log_does_not_tell_what_is_on_the_left(compared: tuple[Project, str]) -> None:
+    project, candidate = compared
+    agreed = 0
+    for _ in range(30):
+        sealed = duels.seal(project, duels.choose(project, "reply", None, None), ("One", "Two"))
+        *_, stored = project.query.decisions("reply")
+        agreed += (stored.action == candidate) == (sealed.left == "One")
+    assert 1 <= agreed <= 29  # the chance of a false alarm is 2e-9
+
+
+def test_who_loses_and_leaves_counts_as_lost(compared: tuple[Project, str]) -> None:
+    project, candidate = compared
+    for place in range(20):
+        sealed = duels.seal(project, duels.choose(project, "reply", None, None), ("good", "bad"), key="ann")
+        if place % 2:
+            duels.vote(project, "reply", sealed.id, float(sealed.left == "good"), rater="ann")
+    tally = vote_tally(project, "reply", candidate, "base@0")
+    assert (tally.wins, tally.losses) == (10, 0)
+    assert tally.e_value < 1.0
+    verdict = project.prove(candidate, against="base@0", task="reply")
+    assert verdict.evidence is not None
+    assert verdict.evidence.counts["unanswered"] == 10
+    check = next(check for check in verdict.evidence.diagnostics if check.name == "unanswered")
+    assert not check.ok
+    assert "10 of 20 comparisons were shown and not answered" in check.message
+    assert "'ann' 10" in check.message
+
+
+@pytest.mark.parametrize("colluders", [("eve",), ("eve", "mal")])
+def test_neither_a_key_nor_two_that_agree_decide(compared: tuple[Project, str], colluders: tuple[str, ...]) -> None:
+    project, candidate = compared
+    others = ("ann", "bob", "cem", "dan")
+    for place in range(72 * len(colluders)):
+        hostile = place % 2
+        rater = (colluders if hostile else others)[place // 2 % (len(colluders) if hostile else 4)]
+        sealed = duels.seal(project, duels.choose(project, "reply", None, None), ("good", "bad"), key=rater)
+        wins = bool(hostile or place % 16 < 8)
+        duels.vote(project, "reply", sealed.id, float((sealed.left == "good") == wins), rater=rater)
+    verdict = project.prove(candidate, against="base@0", task="reply")
+    evidence = verdict.evidence
+    assert evidence is not None
+    assert evidence.statistic > evidence.threshold
+    assert verdict.state == "refused"
+    check = next(check for check in evidence.diagnostics if check.name == "one_key")
+    assert all(repr(name) in check.message for name in colluders)
+    if len(colluders) == 2:
+        assert evidence.deciding() == ("eve, mal",), "neither of them alone"
+        assert "agree far more with one another" in check.message
+        assert "--trust-key eve --trust-key mal" in check.cure
+        checked, _ = with_key_checks(replace(evidence, trusted=("eve",)), frozenset())
+        assert all(check.ok for check in checked.diagnostics if check.name == "one_key"), "mal alone decides nothing"
 
 
 def test_the_order_is_drawn_evenly_and_the_e_value_grows_with_the_votes(compared: tuple[Project, str]) -> None:
@@ -88,8 +147,8 @@ def test_the_order_is_drawn_evenly_and_the_e_value_grows_with_the_votes(compared
     assert tally.e_values[5] == pytest.approx(exp(e_process(6, 0)))
     assert tally.e_value > 1e7
     assert project.standing(task).votes == 30, "the loop looks again after every vote"
-    used = [decision.situation.text for decision in project.query.decisions(task)]
-    assert set(used) >= {question for question, _ in JUDGING}, "every question is asked before one is asked again"
+    used = [decision.situation.state["question"] for decision in project.query.decisions(task)]
+    assert set(used) >= {digest(question) for question, _ in JUDGING}, "every question is asked before any is again"
 
 
 def test_a_comparison_drawn_under_another_configuration_is_refused(compared: tuple[Project, str]) -> None:
@@ -101,7 +160,6 @@ def test_a_comparison_drawn_under_another_configuration_is_refused(compared: tup
     with pytest.raises(Conflict) as error:
         duels.vote(project, "reply", sealed.id, 1.0)
     assert error.value.code == "stale_duel"
-    assert not list(project.query.decisions("reply"))
 
 
 def test_old_comparisons_are_forgotten(compared: tuple[Project, str]) -> None:

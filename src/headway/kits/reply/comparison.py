@@ -3,15 +3,18 @@
     comparison(project, "reply", policy="language@4f2a")            # a table, on held-out questions
     for pair in blind_pairs(project, "reply", …): vote(project, pair, 1.0, rater="ann")
 
-A pair is a decision between two policies, whose action is shown first: drawn evenly, never named before the vote, and
-stored together with it, so that the log does not tell the order either.
+A pair is a decision between two policies that is stored when it is shown: one without a vote counts (`prove.votes`).
+Whose reply is shown first is drawn once more, and kept from the log until the vote. The log has a digest of the
+question (`digest`) and not its text, which is somebody's and deleted where it was asked.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
+from secrets import randbelow
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +31,16 @@ from headway.prove.sequential import e_process
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
-    from headway.project import Considered, Project
+    from headway.nouns.records import Decision
+    from headway.project import Project
 
-__all__ = ["BlindPair", "ReplyComparison", "blind_pairs", "comparison", "questions_of", "two_policies", "vote"]
+__all__ = [
+    "QUESTION", "BlindPair", "ReplyComparison", "blind_pairs", "comparison", "digest", "questions_of", "two_policies",
+    "vote",
+]  # fmt: skip
 
 BASE = "base@0"
+QUESTION = "question"  # of the state of a comparison
 _PREFERRED = "preferred"
 
 
@@ -226,9 +234,10 @@ def _votes(project: Project, task: str, mine: str, theirs: str) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlindPair:
-    """Two replies in the order in which they are shown; whose they are is in `drawn` alone."""
+    """Two replies in the order in which they are shown."""
 
-    drawn: Considered = field(repr=False)
+    decision: Decision = field(repr=False)
+    by_first: str = field(repr=False)  # the policy that wrote the first
     question: str
     first: str
     second: str
@@ -253,16 +262,23 @@ def blind_pairs(
         replies = {ref: writer.replies(ref, [question], seed=seed + 7_919 * place)[0].text for ref in (mine, theirs)}
         if replies[mine].strip() == replies[theirs].strip():
             continue
-        drawn = project.consider(task, question, (mine, theirs))
-        first = drawn.decision.action
-        second = theirs if first == mine else mine
-        yield BlindPair(drawn=drawn, question=question, first=replies[first], second=replies[second])
+        drawn = project.consider(task, "", (mine, theirs), state={QUESTION: digest(question)})
+        project.submit([drawn]).result()
+        first, second = (mine, theirs) if randbelow(2) else (theirs, mine)
+        yield BlindPair(
+            decision=drawn.decision, by_first=first, question=question, first=replies[first], second=replies[second]
+        )
+
+
+def digest(question: str) -> str:
+    """A name for a question, the same in every comparison."""
+    return hashlib.blake2b(question.strip().encode(), digest_size=16, person=b"headway-asked").hexdigest()
 
 
 def vote(project: Project, pair: BlindPair, value: float, *, rater: str = "") -> None:
-    """Store the pair and its vote. 1: the first reply is better; 0: the second; ½: neither."""
-    project.submit([pair.drawn]).result()
-    project.signal(pair.drawn.decision.id, {_PREFERRED: value}, rater=rater)
+    """Store a vote. 1: the first reply is better; 0: the second; ½: neither."""
+    as_drawn = value if pair.by_first == pair.decision.action else 1.0 - value
+    project.signal(pair.decision.id, {_PREFERRED: as_drawn}, rater=rater)
 
 
 def e_value(wins: int, losses: int) -> float:

@@ -4,9 +4,10 @@
     duel = seal(project, asked, ("One reply", "The other"))    # the order is drawn; who gets the duel cannot see it
     vote(project, "reply", duel.id, 1.0, rater="ann")          # 1: left is better; 0: right; ½: neither
 
-A comparison is the decision that `headway compare --ask` stores (see `comparison`). Here it is stored together with the
-vote: until then it waits in a file of `.headway/work/duels`, so that neither the log nor any summary of it tells the
-order. A duel is voted on once, by whom it was made for; after a day it is forgotten. Deletions reach it (`erase`).
+A comparison is a decision that is stored before the replies are shown: one without a vote counts (`prove.votes`). Which
+reply is on the left is drawn once more and waits in a file of `.headway/work/duels`, so that neither the log nor any
+summary of it tells the order. A duel is voted on once, by whom it was made for; after a day the file is forgotten, and
+the comparison stays unanswered. Deletions reach it (`erase`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,14 +82,14 @@ def choose(
     project: Project, task: str, policy: str | None, against: str | None, *, tried: Collection[str] = ()
 ) -> DuelQuestion:
     """The held-out question that these two policies were compared by least often, but none of `tried`."""
-    from headway.kits.reply.comparison import questions_of
+    from headway.kits.reply.comparison import digest, questions_of
 
     settings = project.settings.task(task)
     mine, theirs = opponents(project, task, policy, against)
     used = Counter(_compared(project, task, {mine, theirs}))
     questions = [text for text, _ in questions_of(project, task)]
     free = [text for text in questions if text not in tried] or questions
-    question = min(free, key=lambda text: used[project.redact(text)])
+    question = min(free, key=lambda text: used[digest(text)])
     system = (Turn("system", settings.system),) if settings.system else ()
     prompt = Prompt(
         turns=(*system, Turn("user", question)),
@@ -100,27 +102,35 @@ def choose(
 
 
 def _compared(project: Project, task: str, pair: set[str]) -> Iterator[str]:
-    """The questions of stored comparisons of two policies, and of those that wait for a vote."""
-    waiting = (read for path in _files(project) if (read := _read(path)) is not None and read.task == task)
-    for decision in (*project.query.decisions(task), *waiting):
+    """The questions of comparisons of two policies, by digest."""
+    from headway.kits.reply.comparison import QUESTION, digest
+
+    for decision in project.query.decisions(task):
         if len(decision.candidates) == 2 and {candidate.name for candidate in decision.candidates} == pair:
-            yield decision.situation.text
+            yield str(decision.situation.state.get(QUESTION) or digest(decision.situation.text))
 
 
 def seal(project: Project, asked: DuelQuestion, replies: tuple[str, str], *, key: str = "") -> Duel:
-    """Draw the order of the replies of the candidate and of the other policy, and put it away."""
-    considered = project.consider(asked.task, asked.question, (asked.candidate, asked.against), key=key)
-    first, second = replies if considered.decision.action == asked.candidate else replies[::-1]
+    """Store the comparison, draw the order of the replies of the candidate and of the other policy, and put it away."""
+    from headway.kits.reply.comparison import QUESTION, digest
+
+    state = {QUESTION: digest(asked.question)}
+    considered = project.consider(asked.task, "", (asked.candidate, asked.against), state=state, key=key)
+    project.submit([considered]).result()
+    order = secrets.randbelow(2)
+    left, right = replies[order], replies[1 - order]
+    situation = replace(considered.decision.situation, text=project.redact(asked.question))
+    drawn = replace(considered.decision, situation=situation, action=(asked.candidate, asked.against)[order])
     folder = _folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     _forget(project)
     name = secrets.token_hex(16)
-    _write_new(folder / f"{name}.json", msgspec.json.encode(considered.decision))
-    return Duel(name, first, second)
+    _write_new(folder / f"{name}.json", msgspec.json.encode(drawn))
+    return Duel(name, left, right)
 
 
 def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "") -> VotedDuel:
-    """Store the comparison and its vote. The same vote again gives the same answer; another one is refused."""
+    """Store the vote. The same vote again gives the same answer; another one is refused."""
     path = _folder(project) / f"{duel}.json"
     decision = _read(path) if _NAME.match(duel) else None
     if decision is None or decision.task != task or decision.key != rater:
@@ -129,14 +139,13 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
             code="unknown_duel",
             hint="Ask for a new one; a comparison is forgotten after a day.",
         )
-    serving = project.servings.evenly(project.settings.task(task))
-    if serving.config_hash != decision.config_hash:
+    if project.servings.evenly(project.settings.task(task)).config_hash != decision.config_hash:
         raise Conflict(
             "The configuration of the task has changed since the order was drawn.",
             code="stale_duel",
             hint="Ask for a new one.",
         )
-    first, second = decision.action, next(each.name for each in decision.candidates if each.name != decision.action)
+    left, right = decision.action, next(each.name for each in decision.candidates if each.name != decision.action)
     claim = path.with_suffix(".voted")
     try:
         _write_new(claim, str(value).encode())
@@ -147,11 +156,9 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
                 code="duel_voted",
                 hint="Ask for a new one.",
             ) from None
-    from headway.project import Considered
-
-    project.submit([Considered(decision, serving, False)]).result()
-    project.signal(decision.id, {PREFERRED: value}, rater=rater)
-    return VotedDuel(decision.id, first, second)
+    first = project.query.decision(decision.id).action
+    project.signal(decision.id, {PREFERRED: value if first == left else 1.0 - value}, rater=rater)
+    return VotedDuel(decision.id, left, right)
 
 
 # -- files
@@ -159,12 +166,6 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
 
 def _folder(project: Project) -> Path:
     return project.home / "work" / "duels"
-
-
-def _files(project: Project) -> list[Path]:
-    """Comparisons without a vote."""
-    folder = _folder(project)
-    return [path for path in folder.glob("*.json") if not path.with_suffix(".voted").exists()]
 
 
 def _read(path: Path) -> Decision | None:

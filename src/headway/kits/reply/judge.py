@@ -101,11 +101,10 @@ def required(told: JudgeAgreement) -> None:
 
 
 def judge_pairs(project: Project, pairs: Iterable[BlindPair], judge: Generator, *, rater: str) -> int:
-    """The judge's votes on blind pairs; how many were stored. A pair on which it says nothing clear gets none."""
+    """The judge's votes on blind pairs; how many are for one reply. Saying nothing clear is a vote for neither."""
     count = 0
     for pair in pairs:
         value = judged(judge, (pair.question, pair.first), (pair.question, pair.second))
-        if value != 0.5:
-            vote(project, pair, value, rater=rater)
-            count += 1
+        vote(project, pair, value, rater=rater)
+        count += value != 0.5
     return count

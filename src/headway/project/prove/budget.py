@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BudgetPlace", "keep_verdict", "name_of_test", "next_test", "number_of"]
 
 # Checks whose result depends on whether the candidate passes: a look that they refuse is charged all the same.
-_OF_THE_RESULT = frozenset({"missing_width", gate.ONE_KEY, gate.ONE_KEY_REGION})
+_OF_THE_RESULT = frozenset({"missing_width", "unanswered", gate.ONE_KEY, gate.ONE_KEY_REGION})
 
 
 class BudgetPlace(NamedTuple):

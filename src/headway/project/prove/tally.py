@@ -57,13 +57,16 @@ def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTa
     project.settle(settings.name)
     mine, other = (candidate.ref, candidate.digest), project.servings.resolve(settings, against)
     terms = present_terms(project, settings, mine, other)
-    votes = [
-        vote.value for vote in votes_on(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
-    ]
-    e_values, wins, losses = [], 0, 0
-    for value in votes:
-        wins, losses = wins + (value > 0.5), losses + (value < 0.5)
-        e_values.append(exp(min(_MOST, e_process(wins, losses))))
+    shown = votes_on(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
+    at_random = settings.missing == "at random"
+    votes, e_values, wins, against_it = list[float](), list[float](), 0, 0
+    for value in (comparison.value for comparison in shown):
+        if value is None:
+            against_it += not at_random  # as the gate counts one that was shown and not answered
+            continue
+        votes.append(value)
+        wins, against_it = wins + (value > 0.5), against_it + (value < 0.5)
+        e_values.append(exp(min(_MOST, e_process(wins, against_it))))
     test = name_of_test(
         registered_plan(project, settings.name),
         PREFERENCE.name,

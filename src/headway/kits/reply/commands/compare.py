@@ -49,7 +49,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 
 
 def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: str, count: int) -> int:
-    """Show pairs without names, and store a vote each; q ends it."""
+    """Show pairs without names, and store a vote each; q ends it and leaves the pair that is shown unanswered."""
     from headway.kits.reply.comparison import blind_pairs, e_value, questions_of, vote
 
     task, wins, losses = values["task"], 0, 0
@@ -110,7 +110,7 @@ def _answer(out: Output, pair: BlindPair) -> float | None:
     out.line(f"[2] {pair.second.strip()}")
     while True:
         try:
-            key = click.prompt("Which is better: 1, 2, = (neither), q to stop", default="=", err=True).strip().lower()
+            key = click.prompt("Which is better: 1, 2, = (neither), q (stop)", default="=", err=True).strip().lower()
         except (click.Abort, EOFError):
             return None
         if key == "q":

@@ -11,22 +11,25 @@ cancels out.
 A policy may bring checks of its own (`quality` of a policy: what was measured after its training). A candidate that
 fails one is refused, whatever the votes say, and also before anybody has voted.
 
-Votes on other pairs of policies, and comparisons whose order was not drawn evenly, are counted and left out.
+Votes on other pairs of policies, and comparisons whose order was not drawn evenly, are counted and left out. One that
+was shown and has no vote counts at its worst (`prove.votes`), but not before a later one has a vote: it is recent then.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isclose
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Diagnostic, Evidence, Guard, RaterShare
-from headway.nouns.records import Settled, is_own
+from headway.nouns.evidence import Diagnostic, Evidence, Guard
+from headway.nouns.ids import id_bytes
+from headway.nouns.records import Settled
+from headway.observe.rater_signals import RaterSignals
 from headway.project.prove.kinds.kind import ProofQuestion
+from headway.prove.votes import Comparison, from_votes
 
 if TYPE_CHECKING:
     from headway.prove.about import About
@@ -36,13 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind", "votes_on"]
 
 SIGNAL = "preferred"
-
-
-class _Vote(NamedTuple):
-    """What came of one comparison: 1 for the candidate, 0 for the other policy, ½ for neither; and who voted."""
-
-    value: float
-    by: dict[str, float]  # rater → value
 
 
 class PreferenceKind:
@@ -55,7 +51,7 @@ class PreferenceKind:
         return True
 
     def missing(self, question: ProofQuestion) -> HeadwayError | None:
-        if next(votes_on(question), None) is not None or not _passes_its_checks(question):
+        if votes_on(question) or not _passes_its_checks(question):
             return None
         mine, other = question.candidate[0], question.other[0]
         task = question.settings.name
@@ -69,19 +65,15 @@ class PreferenceKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.prove.paired import guards_not_measured
-        from headway.prove.votes import from_preferences
 
         question.left.clear()
-        votes = list(votes_on(question))
-        wins, losses = _counted([vote.value for vote in votes])
-        evidence = from_preferences(wins, losses, about, ties=len(votes) - wins - losses)
+        evidence = from_votes(votes_on(question), about)
         diagnostics, own = _own_checks(question, preferred=evidence.statistic > evidence.threshold)
         return replace(
             evidence,
             counts={**evidence.counts, **question.left},
             diagnostics=(*evidence.diagnostics, *diagnostics),
             guards=(*guards_not_measured(guards, "Votes"), *own),
-            raters=_raters(votes, evidence.threshold),
         )
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
@@ -116,29 +108,34 @@ def _passes_its_checks(question: ProofQuestion) -> bool:
     return all(diagnostic.ok for diagnostic in diagnostics) and all(guard.ok for guard in guards)
 
 
-def votes_on(question: ProofQuestion) -> Iterator[_Vote]:
-    """The votes on these two policies, in the order of their decisions; `left` counts what cannot be one."""
+def votes_on(question: ProofQuestion) -> list[Comparison]:
+    """The comparisons of these two policies, in the order of their decisions; `left` counts what cannot be one."""
     names = {_exact(question, question.candidate[0]): True, _exact(question, question.other[0]): False}
+    shown: list[Comparison] = []
+    answered = 0
     for row in _comparisons(question):
-        shown = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]
-        if sorted(shown, key=str) != [False, True]:
+        sides = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]
+        if sorted(sides, key=str) != [False, True]:
             question.left["of other policies"] += 1
         elif not all(isclose(share, 0.5, abs_tol=1e-9) for share in row.decision.probabilities or (0.0,)):
             question.left["in an order that was not drawn evenly"] += 1
-        elif SIGNAL not in row.signals:
-            question.left["without a vote"] += 1
         else:
-            yield _vote(row, first=bool(shown[row.decision.index]))
+            shown.append(_vote(row, first=bool(sides[row.decision.index])))
+            answered = len(shown) if SIGNAL in row.signals else answered
+    if len(shown) > answered:
+        question.left["waiting for a vote"] += len(shown) - answered
+    return shown[:answered]
 
 
 def _comparisons(question: ProofQuestion) -> Iterator[Settled]:
-    """Settled rows; of a reply task, whose reward is about single replies, the decisions between two policies."""
-    query, task = question.project.query, question.settings.name
-    if question.settings.kind != "reply":
-        return query.settled(task, signals=True, raters=(SIGNAL,))
-    pairs = (decision for decision in query.decisions(task) if len(decision.candidates) == 2)
+    """Decisions between two with their signals so far and who voted, whatever the task's reward is about."""
+    project, task = question.project, question.settings.name
+    pairs = (decision for decision in project.query.decisions(task) if len(decision.candidates) == 2)
     seqs = [decision.seq for decision in pairs if decision.at > question.since]
-    return query.outcomes(seqs, signals=True, raters=(SIGNAL,))
+    rows = list(project.query.outcomes(seqs, signals=True))
+    raters = RaterSignals(project.database, (SIGNAL,))
+    said = raters.of([(id_bytes(row.decision.id), task, row.decision.situation.episode, "rewarded") for row in rows])
+    return (replace(row, said=by) for row, by in zip(rows, said, strict=True))
 
 
 def _exact(question: ProofQuestion, name: str) -> str:
@@ -151,43 +148,15 @@ def _exact(question: ProofQuestion, name: str) -> str:
         return name
 
 
-def _vote(row: Settled, *, first: bool) -> _Vote:
-    """The vote from the candidate's side."""
+def _vote(row: Settled, *, first: bool) -> Comparison:
+    """The comparison from the candidate's side."""
 
     def turned(value: float) -> float:
         within = min(max(value, 0.0), 1.0)
         return within if first else 1.0 - within
 
-    together = row.signals[SIGNAL]  # what each said is listed only where several voted
+    together = row.signals.get(SIGNAL)  # what each said is listed only where several voted
+    if together is None:
+        return Comparison(None, {}, row.decision.key)
     by = {rater: turned(dict(said).get(SIGNAL, together)) for rater, said in row.said.items()}
-    return _Vote(turned(together), by)
-
-
-def _counted(values: Sequence[float]) -> tuple[int, int]:
-    wins = sum(value > 0.5 for value in values)
-    losses = sum(value < 0.5 for value in values)
-    return wins, losses
-
-
-def _raters(votes: Sequence[_Vote], threshold: float) -> tuple[RaterShare, ...]:
-    """The share of each rater, and what the votes say without it."""
-    from headway.prove.sequential import e_process
-
-    given = Counter(rater for vote in votes for rater in vote.by)
-    shares = []
-    for rater, rows in given.most_common():
-        rest = [[value for name, value in vote.by.items() if name != rater] for vote in votes]
-        wins, losses = _counted([sum(values) / len(values) for values in rest if values])
-        shares.append(
-            RaterShare(
-                name=rater,
-                rows=rows,
-                share=rows / len(votes),
-                uplift=None,
-                own=is_own(rater),
-                others=wins + losses,
-                statistic=e_process(wins, losses),
-                threshold=threshold,
-            )
-        )
-    return tuple(shares)
+    return Comparison(turned(together), by, row.decision.key)
