@@ -11,8 +11,8 @@ deleted draw stay without an outcome. Draws that lose some of their signals lose
 of its first row: a policy that was trained on them has read them. The settling marks move back before those signals, so
 that the draws settle again, even after a crash in between.
 
-Not covered: exports, backups and learned policies (`project.erase` lists the bundles). Their words leave evidence and the
-ledger by `erased_words`.
+Not covered: exports, backups and learned policies (`project.erase` lists the bundles). For evidence and the ledger, see
+`erased_words`.
 """
 
 from __future__ import annotations
