@@ -9,6 +9,7 @@ import numpy as np
 
 from headway.nouns.evidence import Diagnostic
 from headway.prove.calibration import FALSE_ALARM, Calibration, Misfit, Repetition, exponent
+from headway.prove.carry_over import CarryOver
 from headway.prove.limits import at_most
 from headway.prove.log import Log
 
@@ -34,6 +35,7 @@ class OriginChecks:
     def __init__(self, arms: int, width: int) -> None:
         self.calibration = Calibration(arms, width)
         self.repetition = Repetition()
+        self.carry_over = CarryOver(arms)
         self.columns: tuple[str, ...] = ()
         self.rows = 0
         self.sum_error = 0.0
@@ -46,6 +48,7 @@ class OriginChecks:
         self.sum_error = max(self.sum_error, float(np.abs(piece.logged.sum(axis=1) - 1.0).max()))
         self.calibration.add(piece)
         self.repetition.add(piece)
+        self.carry_over.add(piece)
         if piece.replayed is not None:
             asked = ~np.isnan(piece.replayed).any(axis=1)
             self.replayed += int(asked.sum())
@@ -93,9 +96,14 @@ class OriginChecks:
             "Every decision must be drawn by itself with the logged probabilities. If one draw holds for a user or an "
             "episode, record it once, or let Headway keep to it (`sticky`)."
         )
+        next_one = (
+            "Keep one action for a whole conversation or stretch of time (`sticky`), so that what is compared includes "
+            "the effect. A test by decision is valid where a decision does not change the next one's outcome."
+        )
         tests: list[tuple[str, Misfit | None, str]] = [
             ("calibration", self.calibration.worst(arms, self.columns), wrong),
             ("repetition", self.repetition.worst(), twice),
+            ("carry_over", self.carry_over.worst(arms), next_one),
         ]
         return [
             at_most(name, misfit.value, misfit.limit, misfit.message, cure)
