@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from _situations import (
+    beyond,
     budget,
     late,
     ordinary,
@@ -135,6 +136,41 @@ SITUATIONS: tuple[Situation, ...] = (
         skewed.guard_broken,
         [Control("guard kept", skewed.guard_kept)],
     ),
+    Situation(
+        "pareto_costs",
+        "Pareto costs beyond the range",
+        beyond.pareto_costs,
+        [Control("capped = true", beyond.pareto_capped)],
+    ),
+    Situation(
+        "log_normal_costs",
+        "log-normal costs beyond the range",
+        beyond.log_normal_costs,
+        [Control("range = [-3, 0], which holds them", beyond.log_normal_better)],
+    ),
+    Situation(
+        "disasters_beyond",
+        "one disaster of −100 in 400, range [−1, 1]",
+        beyond.disasters_beyond,
+        [
+            Control("range = [-100, 40], worth it", beyond.disasters_within),
+            Control("cuts that only hurt the candidate", beyond.cut_against),
+        ],
+    ),
+    Situation(
+        "guard_silent",
+        "slow calls never report the guard's metric",
+        beyond.guard_silent,
+        [Control("range = [0, 10], one in 500 silent", beyond.guard_few_silent)],
+    ),
+    Situation("guard_silent_bounded", "the same, with a declared range", beyond.guard_silent_bounded),
+    Situation(
+        "guard_huge",
+        ".3% of calls hang 300 s",
+        beyond.guard_huge,
+        [Control("range = [0, 10], kept", beyond.guard_bounded_kept)],
+    ),
+    Situation("guard_huge_bounded", "the same, with a declared range", beyond.guard_huge_bounded),
     Situation(
         "trigger", "attack: one key, 5% trigger texts", raters.trigger, [Control("without that key", raters.no_trigger)]
     ),

@@ -102,7 +102,7 @@ def guarded(extra: float) -> Visits:
     return visit
 
 
-GUARD = 'actions = ["a", "b"]\nrange = [0, 1]\nguards = { latency_s = 0.05 }\n'
+GUARD = 'actions = ["a", "b"]\nrange = [0, 1]\nguards = { latency_s = { tolerance = 0.05, range = [0, 20] } }\n'
 
 
 def guard_broken(seed: int) -> Ending:

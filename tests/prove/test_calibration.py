@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from headway.nouns.evidence import Diagnostic
 from headway.prove.evidence import About, from_log
-from headway.prove.log import Log, RowOrigin
+from headway.prove.log import Floats, Log, RowOrigin
 
 ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0")
 ARMS, FEATURES, USERS = 5, 6, 200
@@ -119,23 +123,40 @@ def test_the_result_does_not_depend_on_the_chunks() -> None:
         assert first.message == second.message
 
 
-def clipped(share_by_arm: tuple[float, ...], n: int = 4_000) -> Diagnostic:
-    log = drawn(4, n, share=1.0)
-    cut = np.random.default_rng(5).random(n) < np.array(share_by_arm)[log.action]
-    marked = Log.of(
-        reward=log.reward, action=log.action, logged=log.logged, target=log.target, baseline=log.baseline,
-        origin=RowOrigin(clipped=cut),
-    )  # fmt: skip
-    return next(check for check in from_log([marked], ABOUT, display=False).diagnostics if check.name == "clipping")
+def cut_rewards(beyond: Callable[[Log], Floats], **more: Any) -> dict[str, Diagnostic]:
+    """The checks of a log whose rewards lay `beyond` its range by so much, by name."""
+    log = drawn(4, 4_000, share=1.0)
+    marked = replace(log, origin=RowOrigin(beyond=beyond(log), **more))
+    return {check.name: check for check in from_log([marked], ABOUT, display=False).diagnostics}
 
 
-def test_rewards_that_the_range_cuts_off_are_counted_by_action() -> None:
-    assert clipped((0.0,) * ARMS).ok
-    assert clipped((0.001,) * ARMS).ok
-    often = clipped((0.02,) * ARMS)
-    assert not often.ok
-    assert often.message.startswith("Cannot tell: ")
-    one = clipped((0.0, 0.0, 0.018, 0.0, 0.0), n=8_000)
-    assert one.value < one.limit, "rare overall"
-    assert not one.ok
-    assert "'arm 2'" in one.message
+def once(log: Log, *, candidate: bool, by: float) -> Floats:
+    """One cut on a row whose action the candidate takes more often than the current policy, or less often."""
+    gain = np.take_along_axis(log.target - log.baseline, log.action[:, None], axis=1)[:, 0]
+    beyond = np.zeros(len(log))
+    beyond[np.flatnonzero(gain > 0.0 if candidate else gain < 0.0)[0]] = by
+    return beyond
+
+
+def test_only_cuts_that_hurt_the_candidate_are_allowed_in_a_pass() -> None:
+    assert cut_rewards(lambda log: np.zeros(len(log)))["clipping"].ok
+    for candidate, by in ((True, 3.0), (False, -3.0)):
+        assert cut_rewards(lambda log, c=candidate, b=by: once(log, candidate=c, by=b))["clipping"].ok
+    for candidate, by in ((True, -99.0), (False, 99.0)):
+        checks = cut_rewards(lambda log, c=candidate, b=by: once(log, candidate=c, by=b))
+        assert not checks["clipping"].ok, "a single one"
+        assert checks["clipping"].message.startswith("Cannot tell: 1 of ")
+        assert checks["clipping_against"].ok
+
+
+def test_many_cuts_against_the_candidate_show_nothing_worse() -> None:
+    checks = cut_rewards(lambda log: np.where(once(log, candidate=True, by=1.0) >= 0.0, 1.0, 0.0))
+    assert not checks["clipping_against"].ok
+
+
+def test_a_cut_in_a_decision_that_is_no_row_counts_too() -> None:
+    log = drawn(4, 4_000, share=1.0)
+    preferred = log.arms[int((log.target - log.baseline).sum(axis=0).argmax())]
+    elsewhere = cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (1, 0)})
+    assert not elsewhere["clipping"].ok
+    assert cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (0, 9)})["clipping"].ok

@@ -217,12 +217,12 @@ def test_a_guard_stops_a_candidate_that_costs_more() -> None:
     log = small_log(6_000, 22)
     cost = np.where(log.action == 2, 0.03, 0.01) + np.random.default_rng(0).exponential(0.001, 6_000)
     dear = replace(log, guards={"cost_usd": cost})
-    rules = [GuardRule(name="cost_usd", tolerance=0.001)]
+    rules = [GuardRule(name="cost_usd", tolerance=0.001, range=(0.0, 0.1))]
     answer = verdict(from_log([dear], ABOUT, guards=rules))
     assert answer.state == "refused"
     assert any("cost_usd" in reason for reason in answer.reasons)
-    assert verdict(from_log([dear], ABOUT, guards=[GuardRule(name="cost_usd", tolerance=0.05)])).passed
-    assert verdict(from_log([dear], ABOUT, guards=[GuardRule(name="cost_usd", better="higher")])).passed
+    assert verdict(from_log([dear], ABOUT, guards=[replace(rules[0], tolerance=0.05)])).passed
+    assert verdict(from_log([dear], ABOUT, guards=[replace(rules[0], tolerance=0.0, better="higher")])).passed
     assert not verdict(from_log([log], ABOUT, guards=rules)).passed  # nobody sent the metric: nothing protects it
 
 
@@ -280,8 +280,11 @@ def test_a_world_is_proven_on_paired_episodes() -> None:
     planned = replace(ABOUT, plan=Plan(horizon=300, uplift=0.1, power=0.8, alpha=0.04))
     assert verdict(from_world(same, level, planned)).state == "refused"  # the registered episodes are used up
     slow = {"latency_s": (np.full(300, 2.0) + rng.normal(0, 0.1, 300), np.full(300, 1.0))}
-    answer = verdict(from_world(better, level, ABOUT, guards=[GuardRule(name="latency_s")], metrics=slow))  # type: ignore[arg-type]
+    answer = verdict(
+        from_world(better, level, ABOUT, guards=[GuardRule(name="latency_s", range=(0.0, 5.0))], metrics=slow)
+    )  # type: ignore[arg-type]
     assert answer.state == "refused"
+    assert "Guard latency_s got worse" in answer.reasons[0]
     with pytest.raises(InvalidInput, match="same length"):
         from_world([1.0, 2.0], [1.0], ABOUT)
 

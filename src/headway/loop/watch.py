@@ -180,7 +180,8 @@ class Watch:
     def _check_task(self, task: str) -> TaskCheck:
         marks = self._marks.setdefault(task, Marks())
         try:
-            if (wait := marks.not_before - self._clock()) > 0:
+            if self._clock() < marks.not_before:
+                wait = marks.not_before - self._clock()
                 return TaskCheck(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
             why_not = self._not_now()
             self.project.settle(task)
@@ -328,7 +329,6 @@ class Watch:
             return
         before = self.project
         try:
-            before.database.version()  # a store that was lost is not replaced by a new one
             self._open()
         except HeadwayError as error:
             self._read = _stamp(file)

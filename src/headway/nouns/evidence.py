@@ -8,6 +8,8 @@ from html import escape
 from typing import Literal
 
 __all__ = [
+    "CLIPPING",
+    "CLIPPING_AGAINST",
     "SAME_CHOICES",
     "Diagnostic",
     "Estimate",
@@ -26,6 +28,8 @@ __all__ = [
 
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
+CLIPPING = "clipping"  # the check that fails if rewards were cut to the range in favour of the candidate
+CLIPPING_AGAINST = "clipping_against"  # and to its disadvantage: then nothing shows that it is worse
 SAME_CHOICES = "same_choices"  # the check that fails if two policies make the same choices
 VerdictState = Literal["pass", "wait", "no difference", "refused", "worse"]
 VerdictWord = Literal["better", "worse", "too early", "no difference", "cannot tell"]
@@ -83,6 +87,7 @@ class Guard:
     message: str
     undecided: bool = False  # not ok, and not proven to be outside its tolerance either
     needed: int | None = None  # decisions that an undecided guard still needs, about; None: unknown
+    cure: str = ""  # of one that cannot be told, whatever the number of decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,40 +204,15 @@ class Evidence:
         """What `n` counts."""
         return _UNITS.get(self.kind, "rows")
 
-    @property
-    def shows_better(self) -> bool:
-        """Whether the rule proves the candidate better by more than the margin."""
-        return self.statistic > self.threshold
-
-    @property
-    def shows_worse(self) -> bool:
-        """Whether the rule's other side proves it worse."""
-        return self.statistic_worse > (self.threshold if self.threshold_worse is None else self.threshold_worse)
-
-    def proven(self, side: Literal["better", "worse"]) -> float | None:
-        """By how much it is better or worse at least, above 0; None if that is not known."""
-        if self.bounds is None:
-            return None
-        least = self.bounds[0] if side == "better" else -self.bounds[1]
-        return least if least > 0.0 else None
-
-    def consistent(self) -> bool:
-        """Whether the bounds hold the estimate, and what the rule proves."""
-        if self.bounds is None:
-            return True
-        low, high = self.bounds
-        holds = low <= self.difference.value <= high
-        return holds and (not self.shows_better or low >= self.margin) and (not self.shows_worse or high <= 0.0)
-
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
-        if not self.shows_better:
+        if self.statistic <= self.threshold:
             return ()
         return tuple(rater.name for rater in self._named() if self._alone(rater) or rater.statistic <= rater.threshold)
 
     def deciding_worse(self) -> tuple[str, ...]:
         """Keys without which the candidate would not be proven worse."""
-        if not self.shows_worse:
+        if self.statistic_worse <= (self.threshold if self.threshold_worse is None else self.threshold_worse):
             return ()
         return tuple(
             rater.name

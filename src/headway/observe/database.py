@@ -132,10 +132,7 @@ class Database(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """A number that changes whenever something may have been committed: cheap enough to poll.
-
-        Raises `store_lost` if the store that was opened is gone or something else.
-        """
+        """A number that changes whenever something may have been committed: cheap enough to poll."""
 
     # -- writing
 

@@ -14,7 +14,7 @@ from headway.observe.database import Database
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, decode_candidates
 
-__all__ = ["BINS", "Distribution", "Spread", "distribution"]
+__all__ = ["BINS", "Distribution", "Spread", "cut_rewards", "distribution"]
 
 BINS = 40
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
@@ -108,6 +108,22 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
         raters=_raters(database, task_id),
         edges=tuple(low + width * place for place in range(BINS + 1)),
     )
+
+
+def cut_rewards(database: Database, query: Query, task: str, middle: float) -> dict[str, tuple[int, int]]:
+    """How many rewards of each action lay below and above the range, and were cut to it."""
+    cuts: dict[str, tuple[int, int]] = {}
+    for body, action, above, count in database.query(
+        "SELECT c.body, d.action, CASE WHEN s.reward > ? THEN 1 ELSE 0 END AS above, COUNT(*) FROM settled s "
+        "JOIN decisions d ON d.seq = s.decision JOIN candidate_sets c ON c.id = d.candidate_set_id "
+        f"WHERE s.task_id = ? AND s.clipped = 1 AND {_LIVE} "
+        "GROUP BY c.id, d.action, above",
+        (middle, query.name_id("task", task)),
+    ):
+        name = decode_candidates(body)[action].name
+        below, higher = cuts.get(name, (0, 0))
+        cuts[name] = (below, higher + count) if above else (below + count, higher)
+    return cuts
 
 
 def _raters(database: Database, task_id: int) -> dict[tuple[str, str], Spread]:

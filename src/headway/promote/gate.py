@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.nouns.evidence import Diagnostic, Evidence, Guard, Prospect, Verdict
+from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
@@ -171,16 +171,22 @@ def _reason(diagnostic: Diagnostic) -> str:
 def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
     """Refused or kept waiting because of a guard."""
     bad = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
-    failed = [guard for guard in bad if not guard.undecided]
-    if failed:
+    failed = [guard for guard in bad if not guard.undecided and not guard.cure]
+    unknown = [guard for guard in bad if guard.cure]
+    if failed or unknown:
         return Verdict(
             state="refused",
-            reasons=tuple(f"Guard {guard.name} got worse: {guard.message}." for guard in failed),
-            hint="Learn again with this metric in the reward, or raise its tolerance.",
+            reasons=(
+                *(f"Guard {guard.name} got worse: {guard.message}." for guard in failed),
+                *(f"Cannot tell whether guard {guard.name} holds: {guard.message}." for guard in unknown),
+            ),
+            hint=" ".join(guard.cure for guard in unknown)
+            if not failed
+            else "Learn again with this metric in the reward, or raise its tolerance.",
             evidence=evidence,
             refusal="guard" if any(guard.difference.n for guard in failed) else "data",
         )
-    if not bad or not evidence.shows_better:
+    if not bad or evidence.statistic <= evidence.threshold:
         return None
     reasons = tuple(f"Guard {guard.name} is not shown to be within its tolerance: {guard.message}." for guard in bad)
     if evidence.ended:
@@ -201,9 +207,13 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
 
 
 def _declaration(evidence: Evidence) -> tuple[str, ...]:
-    if evidence.declared.get("missing") != "at random":
-        return ()
-    return ("Missing outcomes are left out, because they are declared to be missing at random.",)
+    said = []
+    if evidence.declared.get("missing") == "at random":
+        said.append("Missing outcomes are left out, because they are declared to be missing at random.")
+    if "capped" in evidence.declared:
+        cut = next((check.message for check in evidence.diagnostics if check.name == CLIPPING), "")
+        said.append(f"This holds for the reward cut to its range, as the task declares (capped): {cut}.")
+    return tuple(said)
 
 
 def _guards_need(undecided: Sequence[Guard]) -> str:
@@ -214,7 +224,7 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
 
 
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
-    if evidence.shows_better:
+    if evidence.statistic > evidence.threshold:
         return Verdict(
             state="pass", reasons=(_passed(evidence), *depends_on(deciding), *_declaration(evidence)), evidence=evidence
         )
@@ -261,11 +271,16 @@ def worse(evidence: Evidence) -> bool:
     Applies the rule's other side without the margin. Overlap checks still apply: a log that cannot support a promotion
     cannot support a rollback either. Checks that protect only a pass do not, nor do guards.
     """
+    threshold = evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse
     waived = _FOR_A_PASS | ({"rows"} if evidence.rule.startswith(_BET) else set())
+    if any(diagnostic.name == CLIPPING_AGAINST for diagnostic in evidence.diagnostics):
+        waived |= {CLIPPING}  # which is about a pass; before there were two checks, it was about both
     blocked = any(
-        diagnostic.blocks and not diagnostic.ok and diagnostic.name not in waived for diagnostic in evidence.diagnostics
+        not diagnostic.ok and (diagnostic.blocks or diagnostic.name == CLIPPING_AGAINST)
+        for diagnostic in evidence.diagnostics
+        if diagnostic.name not in waived
     )
-    return not blocked and evidence.shows_worse
+    return not blocked and evidence.statistic_worse > threshold
 
 
 def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
@@ -337,17 +352,14 @@ def _passed(evidence: Evidence) -> str:
 def _short(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"E-value {_e(evidence.statistic)} is below {_e(evidence.threshold)}"
-    if evidence.bounds is None:
-        return "the test does not exclude that it is no better"
-    return f"lower bound {evidence.bounds[0]:+.4f} is not above {evidence.margin:g}"
+    low = evidence.bounds[0] if evidence.bounds is not None else float("-inf")
+    return f"lower bound {low:+.4f} is not above {evidence.margin:g}"
 
 
 def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
-    if evidence.bounds is None:
-        return f"about {evidence.difference.value:+.4f}, without a bound"
-    low, high = evidence.bounds
+    low, high = evidence.bounds or (float("-inf"), float("inf"))
     return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} at every look"
 
 

@@ -145,10 +145,15 @@ def diagnose(
     training: Window | None = None,
     excluded: bool = False,
     margin: float = 0.0,
+    capped: bool = False,
 ) -> tuple[Diagnostic, ...]:
-    """Every check of a log. `excluded`: failed and unrated rows have no reward."""
+    """Every check of a log. `excluded`: failed and unrated rows have no reward; `capped`: cut ones count."""
     floors = floors or Floors()
-    diagnostics = [*overlap(checks, tally, floors), unlogged(checks, floors), *checks.origin.diagnostics(arms)]
+    diagnostics = [
+        *overlap(checks, tally, floors),
+        unlogged(checks, floors),
+        *checks.origin.diagnostics(arms, capped=capped),
+    ]
     diagnostics += _features(checks, floors, training)
     diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
     if len(keys.means) > 1:

@@ -48,7 +48,7 @@ def from_log(
     numbers do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on
     the action.
     """
-    proof = log_proof(about, hashing=not about.data_hash)
+    proof = log_proof(about, guards, hashing=not about.data_hash)
     shown = Display(reward_range=about.reward_range) if display else None
     for chunk in chunks:
         step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
@@ -59,7 +59,6 @@ def from_log(
     return evidence_of(
         proof,
         about,
-        guards=guards,
         segment_tolerance=segment_tolerance,
         floors=floors,
         training=training() if callable(training) else training,
@@ -67,7 +66,7 @@ def from_log(
     )
 
 
-def log_proof(about: About, *, hashing: bool = True) -> LogProof:
+def log_proof(about: About, guards: Sequence[GuardRule] = (), *, hashing: bool = True) -> LogProof:
     """A running proof with the error budget and the reward range of `about`."""
     return LogProof(
         plan=about.plan,
@@ -77,6 +76,7 @@ def log_proof(about: About, *, hashing: bool = True) -> LogProof:
         hashing=hashing,
         guard=about.guard,
         most_share=about.most_share,
+        guards=guards,
     )
 
 
@@ -84,7 +84,6 @@ def evidence_of(
     proof: LogProof,
     about: About,
     *,
-    guards: Sequence[GuardRule] = (),
     segment_tolerance: float = 0.0,
     floors: Floors | None = None,
     training: Window | None = None,
@@ -99,7 +98,7 @@ def evidence_of(
         )
     tally, n = proof.tally, proof.n
     judged = (
-        *judge_metrics(guards, proof.guards),
+        *judge_metrics(proof.rules, proof.guards),
         *judge_segments(proof.segments, segment_tolerance),
         _failures(proof.failures),
     )
@@ -122,7 +121,7 @@ def evidence_of(
         diagnostics=_diagnostics(proof, about, floors, training),
         guards=judged,
         curve=tuple(proof.curve) if shown is not None else (),
-        bounds=proof.bounds(about.margin),
+        bounds=proof.bounds(),
         ended=proof.ended,
         raters=standing(proof, margin=about.margin),
         prospect=prospect(proof, about),
@@ -137,7 +136,7 @@ def _diagnostics(
     return (
         *diagnose(
             proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
-            excluded=excluded, margin=about.margin,
+            excluded=excluded, margin=about.margin, capped="capped" in about.declared,
         ),
         missing_width(
             n=proof.n,

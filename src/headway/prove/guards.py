@@ -1,8 +1,9 @@
 """Metrics that must not get worse: cost, latency, safety flags, failures, and every segment of the traffic.
 
-A guard holds once the candidate is shown not to be worse by more than its tolerance (non-inferiority): the upper end of
-"worse by" is below the tolerance. It fails once the lower end is above. Between the two it is undecided and needs more
-decisions. The bounds are one-sided confidence sequences, valid at every look, for each guard on its own.
+A guard holds once the candidate is shown not to be worse by more than its tolerance (non-inferiority), and fails once
+it is shown to be worse by more; between the two it is undecided and needs more decisions. Both are bets on the range
+that the guard declares (`headway.prove.guard_bets`), valid at every look, for each guard on its own. Without a range,
+or with values beyond it, nobody can tell: one call that hangs for five minutes outweighs thousands that do not.
 
 A segment is an alarm, not a guard: it fails if the candidate is proven worse there. Segments share one error budget
 (Bonferroni over those with enough rows), so that twenty segments do not raise one by chance.
@@ -11,99 +12,96 @@ A segment is an alarm, not a guard: it fails if the candidate is proven worse th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from math import ceil, floor, log10
 
 from headway.nouns.evidence import Guard
-from headway.prove.sequential import sequence_threshold
-from headway.prove.tally import Groups, MetricTally
+from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
+from headway.prove.power import still_needed
+from headway.prove.tally import Groups
 
-__all__ = ["SMALLEST_SEGMENT", "GuardRule", "judge_metrics", "judge_segments"]
+__all__ = ["SMALLEST_SEGMENT", "GuardRule", "fitting_range", "judge_metrics", "judge_segments"]
 
 SMALLEST_SEGMENT = 30
 LEVEL = 0.95
-ALPHA = 0.05  # that a guard outside its tolerance is ever shown to be within
-MOST_ROWS = 10_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardRule:
-    """`GuardRule(name="cost_usd", tolerance=0.001)`: the candidate may cost at most that much more per decision."""
-
-    name: str
-    tolerance: float = 0.0
-    better: Literal["lower", "higher"] = "lower"
+def judge_metrics(
+    rules: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit: str = "decision"
+) -> tuple[Guard, ...]:
+    """One guard per rule; a metric that no row has cannot be checked."""
+    return tuple(_judge(rule, tallies.get(rule.name) or GuardTally(rule), unit) for rule in rules)
 
 
-def judge_metrics(rules: Sequence[GuardRule], tallies: Mapping[str, MetricTally]) -> tuple[Guard, ...]:
-    """One guard per rule; a metric that no row has fails, because it cannot be checked."""
-    judged = []
-    for rule in rules:
-        tally = tallies.get(rule.name)
-        if tally is None or tally.scores.n < 2:
-            judged.append(_unmeasured(rule))
-        else:
-            judged.append(_judge(rule, tally))
-    return tuple(judged)
-
-
-def _judge(rule: GuardRule, tally: MetricTally) -> Guard:
-    """Within the tolerance, outside it, or not decided yet: by bounds that hold at every look."""
-    n, sign = tally.scores.n, 1.0 if rule.better == "lower" else -1.0
-    worse, variance = sign * tally.scores.mean, tally.variance_with(rule.tolerance)
-    wide = _half_width(variance, n)
-    ok, proven = worse + wide < rule.tolerance, worse - wide > rule.tolerance
+def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
+    """Within the tolerance, outside it, not decided yet, or not to be told: by bets that hold at every look."""
+    unknown, cure = _unknown(rule, tally, unit)
+    worse = rule.sign * tally.scores.mean
+    ok, broken = not unknown and tally.kept(), not unknown and tally.broken()
+    decided = bool(ok or broken or unknown)
     return Guard(
         name=rule.name,
         difference=tally.scores.estimate("dr", LEVEL),
         tolerance=rule.tolerance,
         ok=ok,
-        message=_message(rule, tally, worse, wide),
-        undecided=not ok and not proven,
-        needed=None if ok or proven else _needed(rule.tolerance - worse, variance, n),
+        message=unknown or _message(rule, tally, worse, ok=ok),
+        undecided=not decided,
+        needed=None
+        if decided
+        else still_needed(
+            tally.scores.variance, tally.n, rule.tolerance - worse, ALPHA, registered=False, lowest=tally.within.lowest
+        ),
+        cure=cure,
     )
 
 
-def _message(rule: GuardRule, tally: MetricTally, worse: float, wide: float) -> str:
-    said = (
-        f"worse by {worse:+.3g}, at most {worse + wide:+.3g} per decision ({rule.better} is better); "
-        f"the tolerance is {rule.tolerance:g}"
-    )
-    if rule.tolerance or worse + wide < 0.0:
+def _unknown(rule: GuardRule, tally: GuardTally, unit: str) -> tuple[str, str]:
+    """Why nobody can tell, and the cure; both empty if the bets decide."""
+    name = rule.name
+    if tally.scores.n < 2:
+        return f"no {unit} has the guard metric {name!r}", f"Send {name} as a signal with every outcome."
+    if rule.range is None:
+        seen = f"its values so far lie between {tally.low:g} and {tally.high:g}"
+        declare = f"range = {fitting_range(tally.low, tally.high)}"
+        return (
+            f"nothing says how large {name} can be, and {seen}",
+            f"Declare the smallest and the largest {name} that are possible, for example {declare}, in guards.{name}.",
+        )
+    if tally.beyond:
+        declared = f"[{rule.range[0]:g}, {rule.range[1]:g}]"
+        wide = fitting_range(min(tally.low, rule.range[0]), max(tally.high, rule.range[1]))
+        message = f"{tally.beyond:,} of {tally.asked - tally.missing:,} values of {name} lie outside of its range"
+        return (
+            f"{message} {declared}: from {tally.low:g} to {tally.high:g}",
+            f"Set guards.{name}.range to what is possible, for example {wide}.",
+        )
+    return "", ""
+
+
+def fitting_range(low: float, high: float) -> str:
+    """A range to start with: rounded outward, with room for ten times the largest value."""
+    bottom = 0.0 if low >= 0.0 else _outward(10.0 * low)
+    return f"[{bottom:g}, {_outward(10.0 * high) if high > 0.0 else 0.0:g}]"
+
+
+def _outward(value: float) -> float:
+    """Rounded away from 0 to one digit."""
+    unit = 10.0 ** floor(log10(abs(value)))
+    return ceil(abs(value) / unit) * unit * (1.0 if value > 0.0 else -1.0)
+
+
+def _message(rule: GuardRule, tally: GuardTally, worse: float, *, ok: bool) -> str:
+    said = f"worse by {worse:+.3g} per decision ({rule.better} is better); the tolerance is {rule.tolerance:g}"
+    if tally.missing:
+        how = "are left out" if rule.at_random else "count at the worst end of its range"
+        said += f"; {tally.missing:,} of {tally.asked:,} values are missing and {how}"
+    if rule.tolerance or ok:
         return said
     return f"{said}, which asks for a proof that it gets better: set a tolerance, for example {_example(tally):.1g}"
 
 
-def _example(tally: MetricTally) -> float:
+def _example(tally: GuardTally) -> float:
     """A tolerance to start with: a twentieth of the metric's level."""
     return abs(tally.level) / 20 or 0.01
-
-
-def _half_width(variance: float, n: int) -> float:
-    """Of the one-sided bound on a mean, valid at every look."""
-    return sequence_threshold(variance, n, ALPHA) / n
-
-
-def _needed(room: float, variance: float, n: int) -> int | None:
-    """Further rows until the bound is narrower than `room`; None if there is no room."""
-    if room <= 0.0:
-        return None
-    enough = n
-    while _half_width(variance, enough) >= room:
-        if enough > MOST_ROWS:
-            return None
-        enough = enough + enough // 10 + 1
-    return enough - n
-
-
-def _unmeasured(rule: GuardRule) -> Guard:
-    return Guard(
-        name=rule.name,
-        difference=MetricTally(1).scores.estimate("dr", LEVEL),
-        tolerance=rule.tolerance,
-        ok=False,
-        message=f"no decision has the guard metric {rule.name!r}: send it as a signal",
-    )
 
 
 def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tuple[Guard, ...]:

@@ -43,14 +43,17 @@ class RowOrigin:
 
     groups: Mapping[str, Integers] = field(default_factory=dict)  # "user" → [n]; equal numbers are the same user
     chosen_only: NDArray[np.bool_] | None = None  # [n]; only the probability of the chosen action is known
-    clipped: NDArray[np.bool_] | None = None  # [n]; the reward lay outside of the task's range
+    beyond: Floats | None = None  # [n]; how far the reward lay above (below: negative) the range that it was cut to
+    stored_cuts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the whole task, by action: rewards
+    # that were cut to the range from below and from above, in decisions that are no rows of the log too
     columns: tuple[str, ...] = ()  # the features' names
 
     def rows(self, cut: slice | NDArray[np.bool_]) -> RowOrigin:
         return RowOrigin(
             groups={name: codes[cut] for name, codes in self.groups.items()},
             chosen_only=None if self.chosen_only is None else self.chosen_only[cut],
-            clipped=None if self.clipped is None else self.clipped[cut],
+            beyond=None if self.beyond is None else self.beyond[cut],
+            stored_cuts=self.stored_cuts,
             columns=self.columns,
         )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 
 from headway.nouns.evidence import Diagnostic
-from headway.prove.calibration import FALSE_ALARM, Calibration, Misfit, Repetition, exponent
+from headway.prove.calibration import Calibration, Misfit, Repetition
 from headway.prove.carry_over import CarryOver
+from headway.prove.cut_rewards import CutRewards
 from headway.prove.limits import at_most
 from headway.prove.log import Log
 
@@ -26,7 +26,6 @@ class OriginLimits:
     sum_error: float = 1e-4
     mismatch: float = 0.001  # share of asked rows whose probabilities the recorded policy does not give again
     backwards: float = 0.001  # share of rows with an outcome dated before its decision
-    clipped: float = 0.005  # share of rewards outside of the task's range
 
 
 class OriginChecks:
@@ -41,7 +40,7 @@ class OriginChecks:
         self.sum_error = 0.0
         self.replayed = self.mismatched = 0
         self.timed = self.backwards = 0
-        self.clipped, self.rewarded = np.zeros(arms), np.zeros(arms)
+        self.cuts = CutRewards(arms)
 
     def add(self, piece: Log) -> None:
         self.rows += len(piece)
@@ -60,12 +59,11 @@ class OriginChecks:
             self.backwards += int((piece.settled_at[known] < piece.decided_at[known] - SKEW_S).sum())
         if piece.origin is not None:
             self.columns = piece.origin.columns
-            if piece.origin.clipped is not None:
-                rewarded = piece.action[~np.isnan(piece.reward)]
-                self.rewarded += np.bincount(rewarded, minlength=self.rewarded.size)
-                self.clipped += np.bincount(piece.action[piece.origin.clipped], minlength=self.clipped.size)
+            self.cuts.add(piece, piece.origin)
 
-    def diagnostics(self, arms: tuple[str, ...], limits: OriginLimits | None = None) -> list[Diagnostic]:
+    def diagnostics(
+        self, arms: tuple[str, ...], limits: OriginLimits | None = None, *, capped: bool = False
+    ) -> list[Diagnostic]:
         limits = limits or OriginLimits()
         checks = [
             at_most(
@@ -85,9 +83,7 @@ class OriginChecks:
             message = f"{self.backwards:,} of {self.timed:,} outcomes are dated before their decision"
             cure = "Correct the clocks, and delete or import again what was stored with the wrong time."
             checks.append(at_most("clock", share, limits.backwards, message, cure))
-        if self.rewarded.any():
-            checks.append(self._clipping(arms, limits))
-        return checks
+        return [*checks, *self.cuts.diagnostics(arms, capped=capped)]
 
     def _draws(self, arms: tuple[str, ...]) -> list[Diagnostic]:
         """Whether the actions were drawn with the logged probabilities, each by itself."""
@@ -118,28 +114,3 @@ class OriginChecks:
         message = f"{self.mismatched:,} of {self.replayed:,} decisions asked again get other probabilities"
         cure = "The policy, its features or its configuration changed; `headway explain --replay` shows one."
         return [at_most("replay", self.mismatched / self.replayed, limits.mismatch, message, cure)]
-
-    def _clipping(self, arms: tuple[str, ...], limits: OriginLimits) -> Diagnostic:
-        """Rewards outside of the range: too many, or more of one action than of the others."""
-        n, total = float(self.rewarded.sum()), float(self.clipped.sum())
-        share = total / n
-        variance = self.rewarded * share * (1.0 - share) * (1.0 - self.rewarded / n)
-        surprise = exponent(self.clipped - self.rewarded * share, variance, 1.0)
-        differs = bool(surprise.max() > log(2.0 * surprise.size / FALSE_ALARM))
-        most = int((self.clipped / np.maximum(self.rewarded, 1.0)).argmax())
-        message = "no reward lies outside of the range"
-        if total:
-            message = (
-                f"{total:,.0f} of {n:,.0f} rewards lie outside of the range and were cut; {self.clipped[most]:,.0f} of "
-                f"{self.rewarded[most]:,.0f} after {arms[most]!r}"
-            )
-        ok = share <= limits.clipped and not differs
-        return Diagnostic(
-            name="clipping",
-            value=share,
-            limit=limits.clipped,
-            ok=ok,
-            blocks=True,
-            message=message if ok else f"Cannot tell: {message}",
-            cure="" if ok else "Widen `range` in the task's settings until it holds every reward.",
-        )

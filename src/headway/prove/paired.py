@@ -21,11 +21,12 @@ from headway.prove import intervals
 from headway.prove.about import About, compose
 from headway.prove.betting import Bets
 from headway.prove.diagnostics import Floors
+from headway.prove.guard_bets import GuardTally
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats
 from headway.prove.power import Planned, decisions_needed
-from headway.prove.tally import ColumnMean, Groups, MetricTally
+from headway.prove.tally import ColumnMean, Groups
 
 __all__ = [
     "LEAST_EPISODES",
@@ -125,7 +126,7 @@ def _paired(
 ) -> Evidence:
     ours, theirs = _pair("returns" if kind == "world" else "scores", scores.candidate, scores.current)
     by_segment = _by_segment(ours - theirs, segments)
-    tallies = {name: _metric_tally(name, *values) for name, values in metrics.items()}
+    tallies = {rule.name: _guard_tally(rule, *metrics[rule.name]) for rule in guards if rule.name in metrics}
     data = hashlib.sha256(ours.tobytes() + theirs.tobytes())
     if scores.groups is not None:
         data.update("\0".join(scores.groups).encode())
@@ -178,8 +179,8 @@ def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *,
         worse.add(-pairs, np.full(pairs.size, -width), past.variance)
         past.add(pairs)
         if display and (start // _STEP in points or start + _STEP >= used.size):
-            low = better.lower_bound(-width - about.margin) + about.margin
-            curve.append((better.n, better.total / better.n + about.margin, low, -worse.lower_bound(-width)))
+            low, high = max(better.lower_bound() + about.margin, -width), min(-worse.lower_bound(), width)
+            curve.append((better.n, better.total / better.n + about.margin, low, high))
     return _Tested(
         rule=about.bet,
         statistic=better.log_wealth(),
@@ -236,7 +237,7 @@ def plan_pairs(
     return Planned(plan=plan, variance=variance, pilot=pilot.size, unit=unit)
 
 
-def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, MetricTally], unit: str) -> tuple[Guard, ...]:
+def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit: str) -> tuple[Guard, ...]:
     """One guard per rule. A metric that these rows do not measure fails: nothing says that it stays as it is."""
     measured = judge_metrics([rule for rule in guards if rule.name in tallies], tallies)
     return (*measured, *guards_not_measured([rule for rule in guards if rule.name not in tallies], unit))
@@ -271,12 +272,9 @@ def _by_segment(differences: Floats, segments: Mapping[str, Sequence[str]]) -> d
     return groups
 
 
-def _metric_tally(name: str, candidate: Sequence[float], current: Sequence[float]) -> MetricTally:
-    ours, theirs = _pair(name, candidate, current)
-    tally = MetricTally(1)
-    tally.scores.add(ours - theirs)
-    both = np.concatenate([ours, theirs])
-    tally.low, tally.high, tally.weights = float(both.min()), float(both.max()), float(ours.size)
+def _guard_tally(rule: GuardRule, candidate: Sequence[float], current: Sequence[float]) -> GuardTally:
+    tally = GuardTally(rule)
+    tally.bet_pairs(*_pair(rule.name, candidate, current))
     return tally
 
 

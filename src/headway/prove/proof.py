@@ -12,6 +12,7 @@ higher reward would speak for the candidate, with the high end where it would sp
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from math import inf
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
 from headway.prove.diagnostics import Checks
+from headway.prove.guard_bets import GuardRule, GuardTally
 from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
@@ -48,7 +50,7 @@ class LogProof:
     `plan`: only its first `horizon` scored rows after `from_seq` count; earlier rows still train the reward model.
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     `guard`: the candidate acts, and "worse" also finds harm that begins late.
-    `most_share`: the share of the traffic that an experiment could give the candidate.
+    `most_share`: the share of the traffic that an experiment could give the candidate. `guards`: metrics to judge.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class LogProof:
         hashing: bool = True,
         guard: bool = False,
         most_share: float = 0.0,
+        guards: Sequence[GuardRule] = (),
     ) -> None:
         self.plan = plan
         self.most_share = most_share
@@ -74,7 +77,8 @@ class LogProof:
         self.keys = Groups()
         self.raters: dict[str, RaterScores] = {}
         self.without: dict[str, LogProof] = {}  # the same test without this rater
-        self.guards: dict[str, MetricTally] = {}
+        self.rules = tuple(guards)
+        self.guards: dict[str, GuardTally] = {}
         self.curve: list[tuple[int, float, float, float]] = []  # n, mean score, lower and upper bound
         self.candidate, self.current, self.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         self._stride, self._updates = 1, 0
@@ -160,9 +164,9 @@ class LogProof:
         """ln E for "worse"; it is proven above ln 1/alpha_worse."""
         return self.bets.worse.log_wealth()
 
-    def bounds(self, margin: float = 0.0) -> tuple[float, float] | None:
+    def bounds(self) -> tuple[float, float] | None:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
-        return self.bets.bounds(margin) if self.n else None
+        return self.bets.bounds() if self.n else None
 
     def _fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
@@ -317,9 +321,10 @@ class LogProof:
             gone[pending] = failed[pending] = np.nan
         self.missing.add(gone, piece.action, difference, weight, inside)
         self.failures.add(failed, piece.action, difference, weight, inside)
-        for name, values in piece.guards.items():
-            tally = self.guards.setdefault(name, MetricTally(len(self.arms)))
-            tally.add(values, piece.action, difference, weight, inside)
+        for rule in self.rules:
+            if rule.name in piece.guards:
+                tally = self.guards.setdefault(rule.name, GuardTally(rule, len(self.arms)))
+                tally.bet(piece, difference, weight, inside)
 
     def _count(self, piece: Log) -> None:
         for code, count in enumerate(np.bincount(piece.status, minlength=len(STATUS)).tolist()):

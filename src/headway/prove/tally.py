@@ -190,7 +190,6 @@ class MetricTally:
         self.scores = ColumnMean()
         self.mean = np.zeros(arms)
         self.low, self.high = inf, -inf  # of the metric's own values
-        self.weights = 0.0  # Σ weight² inside the test
         self._total = np.zeros(arms)
         self._count = np.zeros(arms)
 
@@ -204,7 +203,6 @@ class MetricTally:
             counts = counts[known]
         score = difference @ self.mean + weight * (value - self.mean[action])
         self.scores.add(score if counts.all() else score[counts])
-        self.weights += float(weight[counts] @ weight[counts])
         self.low, self.high = float(value.min(initial=self.low)), float(value.max(initial=self.high))
         self._total += np.bincount(action, weights=value, minlength=self.mean.size)
         self._count += np.bincount(action, minlength=self.mean.size)
@@ -213,14 +211,6 @@ class MetricTally:
     def level(self) -> float:
         """The mean of the metric over all rows."""
         return float(self._total.sum()) / max(1.0, float(self._count.sum()))
-
-    def variance_with(self, excess: float) -> float:
-        """Of one score; at least what it would be if an excess of this size came as rare events of the largest size.
-
-        A flag that no row has shown yet would otherwise look certain.
-        """
-        largest = self.high - self.low if self.high > self.low else abs(self.high) or 1.0
-        return max(self.scores.variance, excess * largest * self.weights / self.scores.n)
 
     def refit(self) -> None:
         """The means of all rows so far, shrunk a little to the mean of all arms."""

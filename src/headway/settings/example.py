@@ -27,7 +27,7 @@ promote = "ask"                               # or "auto": promote as soon as th
 # explore = { kind = "epsilon", value = 0.1 } # or "softmax", "squarecb", "thompson", "none"
 # floor = 0.02                                # share of uniform decisions, after promotion too
 # keep_replies = true                         # keep what upstreams answer, without secrets, to read and rate it
-# guards = { latency_s = { tolerance = 0.5 } }  # signals that a new policy must not make worse
+# guards = { latency_s = { tolerance = 0.5, range = [0, 60] } }  # signals that a new policy must not make worse
 
 # [upstreams.small]
 # url = "http://127.0.0.1:11434/v1"

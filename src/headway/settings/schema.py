@@ -89,6 +89,7 @@ class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     tolerance: Annotated[float, _AMOUNT] = 0.0
     direction: Literal["lower", "higher"] = "lower"
+    range: tuple[float, float] | None = None  # no value is outside; None: nothing can be shown
 
 
 class Explore(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,6 +136,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     combine: Combine = "additive"
     required: tuple[str, ...] = ("reward",)  # empty: the first signal that counts settles
     range: tuple[float, float] = (-1.0, 1.0)
+    capped: bool = False  # what counts is the mean of the reward cut to the range
     on_failure: Worth = -1.0
     on_censored: Worth = "exclude"
     reward_after_s: Annotated[float, _POSITIVE] = 86_400.0

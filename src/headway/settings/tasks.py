@@ -139,9 +139,17 @@ def _required(table: SettingsTable, values: _Values) -> tuple[str, ...]:
 
 
 def _range(table: SettingsTable, values: _Values) -> tuple[float, float]:
-    if "range" not in table:
-        reward = values["reward"]
-        return PRESET_RANGE if isinstance(reward, str) and reward in PRESETS else (-1.0, 1.0)
+    if "range" in table:
+        return _limits(table)
+    reward = values["reward"]
+    return PRESET_RANGE if isinstance(reward, str) and reward in PRESETS else (-1.0, 1.0)
+
+
+def _guard_range(table: SettingsTable, _: _Values) -> tuple[float, float] | None:
+    return _limits(table) if "range" in table else None
+
+
+def _limits(table: SettingsTable) -> tuple[float, float]:
     value = table.values["range"]
     if isinstance(value, list) and len(value) == 2 and all(map(_finite, value)) and value[0] < value[1]:
         return float(value[0]), float(value[1])
@@ -257,7 +265,7 @@ def _guards(table: SettingsTable, _: _Values) -> Mapping[str, GuardSettings]:
     row = table.inner(("guards",), values, values)
     return MappingProxyType(
         {
-            name: read(GuardSettings, table.below("guards", name, keys_of(GuardSettings)))
+            name: read(GuardSettings, table.below("guards", name, keys_of(GuardSettings)), {"range": _guard_range})
             if isinstance(value, Mapping)
             else GuardSettings(tolerance=row.number(name, low=0))
             for name, value in values.items()

@@ -72,7 +72,7 @@ def change_column(folder: Path, name: str) -> None:
 
 
 def test_a_changed_column_is_detected(pack: Path, tmp_path: Path) -> None:
-    for column in ("origin.clipped", "settled_at", "reward"):
+    for column in ("logged", "settled_at", "reward"):
         change_column(copied := copytree(pack, tmp_path / column), column)
         with pytest.raises(Damaged, match="differs at"):
             verify(copied)
@@ -157,7 +157,7 @@ def test_groups_that_only_some_chunks_have_come_back_as_they_were() -> None:
     codes = np.arange(10, dtype=np.int64) * 70_001
 
     def chunk(number: int, **groups: np.ndarray[Any, np.dtype[np.int64]]) -> Log:
-        origin = RowOrigin(groups=groups, clipped=np.arange(10) % 3 == number, columns=("a", "b"))
+        origin = RowOrigin(groups=groups, beyond=np.where(np.arange(10) % 3 == number, -2.5, 0.0), columns=("a", "b"))
         return replace(whole.rows(10 * number, 10 * number + 10), origin=origin)
 
     chunks = [chunk(0, user=codes), chunk(1, user=codes, episode=codes + 1), chunk(2, user=codes)]
@@ -166,7 +166,7 @@ def test_groups_that_only_some_chunks_have_come_back_as_they_were() -> None:
         assert after.origin is not None
         assert after.origin.columns == before.origin.columns
         assert after.origin.chosen_only is None
-        np.testing.assert_array_equal(after.origin.clipped, before.origin.clipped)
+        np.testing.assert_array_equal(after.origin.beyond, before.origin.beyond)
         assert list(after.origin.groups) == list(before.origin.groups)
         for name, numbers in before.origin.groups.items():
             np.testing.assert_array_equal(after.origin.groups[name], numbers % 65_536)

@@ -27,7 +27,7 @@ _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "statu
 _ORDER = "settled_seq"  # the tensor with the order of the rows
 _MAYBE = ("replayed", "decided_at", "settled_at")
 _LABELS = ("keys", "sources")
-_FLAGS = ("chosen_only", "clipped")
+_FLAGS = ("chosen_only", "beyond")
 Tensors = Mapping[str, NDArray[Any]]
 
 
@@ -82,7 +82,7 @@ def _packed_origin(origins: Sequence[RowOrigin]) -> tuple[dict[str, NDArray[Any]
         flags = [getattr(origin, name) for origin in origins]
         if all(flag is not None for flag in flags):
             tensors[f"origin.{name}"] = np.concatenate(flags)
-    return tensors, {"groups": groups, "columns": list(origins[0].columns)}
+    return tensors, {"groups": groups, "columns": list(origins[0].columns), "cuts": dict(origins[0].stored_cuts)}
 
 
 def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
@@ -133,13 +133,14 @@ def _origins(tensors: Tensors, words: Mapping[str, Any], lengths: Sequence[int])
         codes = tensors[f"group.{place}"].astype(np.int64)
         for number, part in zip(numbers, _cut(codes, [lengths[number] for number in numbers]), strict=True):
             groups[number][name] = part
-    flags: dict[str, list[NDArray[np.bool_]]] = {
+    flags: dict[str, list[NDArray[Any]]] = {
         name: _cut(tensors[f"origin.{name}"], lengths) for name in _FLAGS if f"origin.{name}" in tensors
     }
     return [
         RowOrigin(
             groups=groups[number],
             columns=tuple(words["columns"]),
+            stored_cuts={name: (int(low), int(high)) for name, (low, high) in words.get("cuts", {}).items()},
             **{name: parts[number] for name, parts in flags.items()},
         )
         for number in range(len(lengths))

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.evidence import Diagnostic, Evidence
+from headway.nouns.evidence import CLIPPING, Diagnostic, Evidence
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Decision, Settled, Situation
+from headway.observe.distribution import cut_rewards
 from headway.observe.experience import part_of, without
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.rows import dumps
@@ -37,7 +38,6 @@ REPEATED = "repeated, counted once"
 MOST_REPEATED = 0.2  # of the decisions
 MOST_AHEAD = 0.001  # of the decisions
 MOST_FIELDS = 6  # of the state that are tried as groups
-CLIPPED_READ = 200  # clipped rewards that are computed again without the range
 TRAINING_READ, TRAINING_BLOCKS = 2000, 10
 SKEW_S = 60.0
 
@@ -54,7 +54,9 @@ class RowChecks:
         self._seen: set[int] = set()
         self._vectors: dict[tuple[str, str], bool] = {}
         self._fields: list[str] | None = None
-        self._clipped: list[Decision] = []
+        self._free = project.rewards(task).unclipped()
+        self._cuts = cut_rewards(project.database, query, task, sum(settings.range) / 2.0)
+        self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
         self.replays = Replays(project, self._decisions)
         self.training: Window | None = None
@@ -78,14 +80,29 @@ class RowChecks:
     def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
         """Groups, clipping, and which rows have only the chosen action's probability."""
         decisions = [row.decision for row in batch]
-        clipped = np.array([row.clipped for row in batch])
-        for place in np.flatnonzero(clipped)[: CLIPPED_READ - len(self._clipped)].tolist():
-            self._clipped.append(decisions[place])
         alone = np.array([self._chosen_only(decision) for decision in decisions])
         self._alone += int(alone.sum())
         return RowOrigin(
-            groups=self._groups(decisions), chosen_only=alone, clipped=clipped, columns=tuple(features.names)
+            groups=self._groups(decisions),
+            chosen_only=alone,
+            beyond=self._beyond(batch),
+            stored_cuts=self._cuts,
+            columns=tuple(features.names),
         )
+
+    def _beyond(self, batch: Sequence[Settled]) -> Floats:
+        """[n]; how far every reward lay above the range, or below it (negative), before it was cut."""
+        beyond = np.zeros(len(batch))
+        cut = [place for place, row in enumerate(batch) if row.clipped and row.reward is not None]
+        values = self._project.query.values([id_bytes(batch[place].decision.id) for place in cut]) if cut else {}
+        for place in cut:
+            decision, reward = batch[place].decision, batch[place].reward or 0.0
+            least = (1.0 if reward > sum(self._settings.range) / 2.0 else -1.0) * 1e-9  # if it cannot be computed again
+            free = self._free.outcome(values.get(id_bytes(decision.id), {}), age_s=0.0, decision=decision).reward
+            over = least if free is None else free - reward
+            beyond[place] = over if over * least > 0.0 else least
+            self._reach = min(self._reach[0], reward + over), max(self._reach[1], reward + over)
+        return beyond
 
     def times(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
@@ -168,19 +185,17 @@ class RowChecks:
 
     def _fitting(self, diagnostic: Diagnostic) -> Diagnostic:
         """The check of clipping with the range that would have held every reward."""
-        if diagnostic.name != "clipping" or diagnostic.ok:
+        if diagnostic.name != CLIPPING or diagnostic.ok:
             return diagnostic
-        rewards = self._project.rewards(self._settings.name).unclipped()
-        values = self._project.query.values([id_bytes(decision.id) for decision in self._clipped])
-        low, high = self._settings.range
-        for decision in self._clipped:
-            reward = rewards.outcome(values.get(id_bytes(decision.id), {}), age_s=0.0, decision=decision).reward
-            if reward is not None:
-                low, high = min(low, reward), max(high, reward)
+        low, high = self._reach
         if (low, high) == tuple(self._settings.range):
             return diagnostic
         wide = f"range = [{_outward(low, floor):g}, {_outward(high, ceil):g}]"
-        return replace(diagnostic, cure=f"Set {wide} in the task's settings: it holds every reward that was read.")
+        return replace(
+            diagnostic,
+            cure=f"Set {wide} in the task's settings: it holds every reward that was read. Where a few rewards are "
+            "extreme and the mean of the cut ones is what matters to you, declare capped = true instead.",
+        )
 
     def _unchecked(self) -> Iterator[str]:
         if self.replays.elsewhere:

@@ -102,7 +102,13 @@ def examine(
     test = None if rollback else name_of_test(plan, kind.name, experiment=after, changed=terms.changed)
     about = _about(project, terms, settings, trusted, plan=plan, test=test, rollback=rollback)
     guards = [
-        GuardRule(name=name, tolerance=guard.tolerance, better=guard.direction)
+        GuardRule(
+            name=name,
+            tolerance=guard.tolerance,
+            better=guard.direction,
+            range=guard.range,
+            at_random=settings.missing == "at random",
+        )
         for name, guard in settings.guards.items()
     ]
     evidence = measured = kind.evidence(question, about, guards)

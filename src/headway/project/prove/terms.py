@@ -63,8 +63,11 @@ def _declared(settings: TaskSettings) -> dict[str, str]:
     """What the task's settings state rather than measure: how missing outcomes are meant, and what its guards allow."""
     declared = {
         f"guard {name}": f"{guard.direction} is better, tolerance {guard.tolerance:g}"
+        + ("" if guard.range is None else f", range [{guard.range[0]:g}, {guard.range[1]:g}]")
         for name, guard in settings.guards.items()
     }
+    if settings.capped:
+        declared["capped"] = "true"
     return declared | ({"missing": settings.missing} if settings.missing == "at random" else {})
 
 
