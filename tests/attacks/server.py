@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -58,14 +58,16 @@ class Target:
 
 
 @contextmanager
-def target(toml: str = "") -> Iterator[Target]:
-    """Starts a server, and ends it."""
+def target(toml: str = "", *, fill: Callable[[Path], None] | None = None) -> Iterator[Target]:
+    """Starts a server, and ends it; `fill` writes into the folder first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if toml:
             (folder / "headway.toml").write_text(toml)
+        if fill is not None:
+            fill(folder)
         command = [sys.executable, "-m", "headway.serve", str(folder), "--port", "0"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

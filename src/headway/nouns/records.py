@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from headway.nouns.record import record
 
 __all__ = [
+    "OWNER",
     "OWN_RATERS",
     "SOURCES",
     "Candidate",
@@ -20,6 +21,7 @@ __all__ = [
     "Detail",
     "Ending",
     "Outcome",
+    "Reader",
     "Settled",
     "Signal",
     "Situation",
@@ -42,6 +44,20 @@ OWN_RATERS = ("", "owner", "page", "proxy:")  # this machine, the project token,
 def is_own(rater: str) -> bool:
     """Whether this rater is the project itself; keys cannot have these names. `world:NAME` signs sample data."""
     return rater in OWN_RATERS or rater.startswith("world:")
+
+
+class Reader(NamedTuple):
+    """Who asks for stored texts: a key; or with `everything` the owner, or a key that may train."""
+
+    key: str = ""
+    everything: bool = False
+
+    def may_read(self, writer: str) -> bool:
+        """The one rule on whose text it is: that of its key. Every route and every prompt asks here."""
+        return self.everything or (writer == self.key and bool(writer))
+
+
+OWNER = Reader(everything=True)
 
 
 @record

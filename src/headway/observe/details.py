@@ -14,11 +14,23 @@ from binascii import Error as BadBase64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.ids import id_bytes
+from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import Detail
 from headway.observe.database import Connection, Database, chunks, placeholders
 
-__all__ = ["LARGEST", "MOST", "as_text", "change", "checked", "from_text", "having_details", "insert", "put", "read"]
+__all__ = [
+    "LARGEST",
+    "MOST",
+    "as_text",
+    "change",
+    "checked",
+    "from_text",
+    "having_details",
+    "insert",
+    "put",
+    "read",
+    "read_many",
+]
 
 LARGEST = 1 << 20  # bytes of one detail
 MOST = 16 << 20  # bytes of all details of one decision: an export writes them on one line
@@ -85,6 +97,16 @@ def read(database: Database, decision: str, kit: str | None = None) -> list[Deta
         (id_bytes(decision), *values),
     )
     return [Detail(kit, name, bytes(data)) for kit, name, data in rows]
+
+
+def read_many(database: Database, decisions: Sequence[str], kit: str) -> dict[str, dict[str, bytes]]:
+    """By decision: what one kit stored with it. Those without details are not included."""
+    found: dict[str, dict[str, bytes]] = {}
+    for chunk in chunks([id_bytes(decision) for decision in decisions]):
+        sql = f"SELECT decision, name, data FROM details WHERE decision IN ({placeholders(chunk)}) AND kit = ?"
+        for decision, name, data in database.query(sql, (*chunk, kit)):
+            found.setdefault(id_text(bytes(decision)), {})[name] = bytes(data)
+    return found
 
 
 def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:

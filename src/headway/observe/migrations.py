@@ -154,4 +154,9 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         CREATE INDEX episodes_by_task ON episodes (task_id);
         """,
     ),
+    (
+        # Comparisons of two policies, and the candidates of a task, are found without reading its other decisions.
+        "0012_decisions_by_candidates",
+        "CREATE INDEX decisions_by_candidates ON decisions (task_id, candidate_set_id, seq)",
+    ),
 )

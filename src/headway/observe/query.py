@@ -12,6 +12,7 @@ from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, S
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.details import read as read_details
+from headway.observe.details import read_many
 from headway.observe.outcomes import with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -159,6 +160,10 @@ class Query:
     def details(self, decision: str, kit: str) -> dict[str, bytes]:
         """The details that a kit stored with a decision, by name; see `Store.keep_details`."""
         return {detail.name: detail.data for detail in read_details(self._database, decision, kit)}
+
+    def details_of(self, decisions: Sequence[str], kit: str) -> dict[str, dict[str, bytes]]:
+        """The same for many decisions, by id."""
+        return read_many(self._database, decisions, kit)
 
     # -- signals
 

@@ -1,14 +1,19 @@
-"""The latest decisions, and how many came after a moment, without reading what they hold."""
+"""The latest decisions of a kind, and how many came after a moment, without reading what they hold."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headway.observe.database import chunks, placeholders
+from headway.observe.rows import decode_candidates
+
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
 
-__all__ = ["count_since", "latest_draws"]
+__all__ = ["comparisons", "count_since", "latest_draws", "latest_rewards"]
+
+_ALL = 2**62
 
 
 def count_since(database: Database, query: Query, task: str, at: float) -> int:
@@ -35,3 +40,35 @@ def latest_draws(database: Database, query: Query, task: str, most: int) -> list
         (query.name_id("task", task), most),
     )
     return [int(seq) for (seq,) in reversed(rows)]
+
+
+def latest_rewards(database: Database, query: Query, task: str, most: int) -> list[int]:
+    """The store's numbers of the decisions that got a reward last, among ten times as many outcomes, oldest first."""
+    rows = database.query(
+        "SELECT decision FROM (SELECT decision, reward, seq FROM settled WHERE task_id = ? ORDER BY seq DESC LIMIT ?) "
+        "AS s WHERE reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
+        "ORDER BY seq DESC LIMIT ?",
+        (query.name_id("task", task), 10 * most, most),
+    )
+    return [int(seq) for (seq,) in reversed(rows)]
+
+
+def comparisons(
+    database: Database, query: Query, task: str, *, since: float = 0.0, newest: int | None = None
+) -> list[int]:
+    """The store's numbers of the decisions between two candidates, oldest first; `newest`: only so many."""
+    task_id = query.name_id("task", task)
+    sets = database.query(
+        "SELECT id, body FROM candidate_sets WHERE id IN "
+        "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
+        (task_id,),
+    )
+    found: list[int] = []
+    for pairs in chunks([number for number, body in sets if len(decode_candidates(body)) == 2]):
+        rows = database.query(
+            f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) "
+            "AND at > ? ORDER BY seq DESC LIMIT ?",
+            (task_id, *pairs, int(since * 1e6), newest or _ALL),
+        )
+        found += [int(seq) for (seq,) in rows]
+    return sorted(found)[-(newest or _ALL) :]

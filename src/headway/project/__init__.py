@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
-    from headway.project.prove.rows import speaking
+    from headway.project.prove.rows import agreed, speaking
     from headway.project.prove.subject import candidate_policy
     from headway.project.prove.tally import VoteTally, vote_tally
     from headway.project.prove.unread import Unread
@@ -65,6 +65,7 @@ __all__ = [
     "WrittenWeight",
     "add_bundle",
     "add_candidate",
+    "agreed",
     "baseline_ref",
     "candidate_policy",
     "encoder_spec",
@@ -98,7 +99,7 @@ _WHERE = {
     "prove.examine": ("Examined", "examine"),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.logged": ("logged",),
-    "prove.rows": ("speaking",),
+    "prove.rows": ("agreed", "speaking"),
     "prove.subject": ("candidate_policy",),
     "prove.tally": ("VoteTally", "vote_tally"),
     "prove.unread": ("Unread",),

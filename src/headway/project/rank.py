@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import Ranked
-from headway.nouns.records import Decision, Situation
+from headway.nouns.records import Decision, Reader, Situation
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 
 if TYPE_CHECKING:
     from headway.project import Project
 
 __all__ = ["latest_situation", "rank"]
+
+_NEWEST = 200
 
 
 def rank(
@@ -50,8 +52,12 @@ def rank(
     return sorted(ranked, key=lambda candidate: -candidate.predicted)
 
 
-def latest_situation(project: Project, task: str) -> Decision | None:
-    """The latest decision of a ranking task: its state is what `rank` and `score` assume where none is given."""
+def latest_situation(project: Project, task: str, reader: Reader) -> Decision | None:
+    """The latest decision of a ranking task: its state is what `rank` and `score` assume where none is given.
+
+    It is one that the reader may read, among the newest of the task.
+    """
     if project.settings.task(task).kind != "ranking":
         return None
-    return next(iter(project.query.latest(task, 1)), None)
+    newest = project.query.latest(task, 1 if reader.everything else _NEWEST)
+    return next((decision for decision in newest if reader.may_read(decision.key)), None)

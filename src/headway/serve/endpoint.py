@@ -26,7 +26,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns.errors import InvalidInput, UnknownName
+from headway.nouns.ids import parse_decision_id
+from headway.nouns.records import Decision, Reader
 from headway.serve.duplicate_keys import refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -109,12 +111,27 @@ class Call:
         self.query = query
         self.headers = headers  # lower-case names; a repeated header's last value
 
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.key, "train" in self.scopes)
+
+    def decision(self, identifier: str) -> Decision:
+        """A stored decision; one that the caller may not read is unknown to it."""
+        decision = self.server.project.query.decision(parse_decision_id(identifier))
+        if not self.reader.may_read(decision.key):
+            raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
+        return decision
+
     def header(self, name: str) -> str:
         return self.headers.get(name, "")
 
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Work that may block, in a thread; callers without a key have threads of their own."""
         return await (self.server.in_thread if self.key else self.server.in_open_thread)(work, *values)
+
+    async def reading(self, work: Callable[..., T], *values: Any) -> T:
+        """Work that reads many rows: a key that asks without a pause waits for itself, and others do not."""
+        return await self.server.in_reading_thread(self.key, work, *values)
 
     async def in_far_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Work that waits for another server: the threads of other work stay free, and a full house is a 429."""
@@ -144,6 +161,7 @@ class Endpoint:
     optional: bool = False  # the body may be omitted
     public: bool = False  # answered without a key, even if everything else needs one
     blocking: bool = False
+    reads: bool = False  # much: the time is counted per key; every GET but the hot and the public
     proxied: bool = False  # another server does the work, whose call is cut when the client disconnects
     summary: str = ""
     kit: str = ""  # the installed kit that adds it; "" for ours
@@ -188,6 +206,7 @@ def endpoint(
     hot: bool = False,
     optional: bool = False,
     public: bool = False,
+    reads: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares a route on the function that answers it. `errors` are statuses beyond those every route can give."""
 
@@ -209,6 +228,7 @@ def endpoint(
             optional=optional,
             public=public,
             blocking=not inspect.iscoroutinefunction(run),
+            reads=reads or (method == "GET" and not (hot or public)),
             proxied=takes is msgspec.Raw,
             summary=(inspect.getdoc(run) or "").partition("\n")[0],
             pattern=path_pattern(path) if "{" in path or "}" in path else None,

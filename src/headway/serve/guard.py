@@ -172,8 +172,12 @@ class RequestGuard:
         query = endpoint.parse_query(scope.query_string)
         call = Call(server, caller.name, caller.scopes, params, query, headers, record.send)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
-        if not endpoint.blocking:
+        if endpoint.reads and not endpoint.blocking:
+            work = server.in_turn(caller.name, lambda: endpoint.run(*values))
+        elif not endpoint.blocking:
             work = endpoint.run(*values)
+        elif endpoint.reads:
+            work = server.in_reading_thread(caller.name, endpoint.run, *values)
         else:
             work = (server.in_thread if caller.name else server.in_open_thread)(endpoint.run, *values)
         answer = await (_while_connected(work, wire) if endpoint.proxied else work)

@@ -1,12 +1,21 @@
-"""A limit on requests per key and second, with a burst of one second's worth."""
+"""Limits per key: on requests per second, with a burst of one second's worth, and on the time spent reading."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from headway.nouns.errors import Busy
 
-__all__ = ["Rates"]
+__all__ = ["Rates", "ReadingTime"]
+
+_BURST_S = 1.0
+_SHARE = 0.1  # of a second per second
+_MOST_WAITING = 8  # requests of a key
+_LEAST_S = 0.005  # that a request counts as
+_REFUSED_S = 0.25
 
 
 class Rates:
@@ -31,3 +40,49 @@ class Rates:
                 retry_after_s=(1.0 - left) / self._per_s,
             )
         self._buckets[key] = (left - 1.0, now)
+
+
+class ReadingTime:
+    """How long the requests of one key may read: a tenth of the time, after a burst of a second, one at a time.
+
+    What a request takes is known afterwards, so the time left may be negative; the next request is refused until then.
+    """
+
+    def __init__(self) -> None:
+        self._left = _BURST_S
+        self._then = time.monotonic()
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """Waits for the turn of this request, and takes off the time until the end of the block."""
+        if self._waiting >= _MOST_WAITING:
+            raise await _refusal(1.0)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                began = time.monotonic()
+                self._left = min(_BURST_S, self._left + (began - self._then) * _SHARE)
+                self._then = began
+                if self._left > 0.0:
+                    try:
+                        yield
+                        return
+                    finally:
+                        self._then = time.monotonic()
+                        self._left -= max(_LEAST_S, self._then - began)
+        finally:
+            self._waiting -= 1
+        raise await _refusal(-self._left / _SHARE)
+
+
+async def _refusal(wait_s: float) -> Busy:
+    """The error, after a moment: those who ask again at once keep nobody busy."""
+    await asyncio.sleep(_REFUSED_S)
+    return Busy(
+        "This key reads more than its share of the server's time.",
+        code="reading_limited",
+        hint="Ask less often, or read the project from the command line; the project token has no such limit.",
+        retry_after_s=max(1.0, wait_s),
+    )

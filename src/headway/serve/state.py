@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
 from headway.serve.local import LocalCallers
 from headway.serve.metrics import MetricFamily, Metrics, MetricSample, WorkerMetrics, metrics_text
+from headway.serve.rate import ReadingTime
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
@@ -39,6 +40,7 @@ _ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
 _MOST_WAITING = 512
 _MOST_FAR = 64
+_UNLIMITED = ("owner", "page")  # the project token and its page
 
 
 class Server:
@@ -70,6 +72,8 @@ class Server:
         self.too_slow: set[asyncio.Task[Any]] = set()
         self.connections = Connections(settings, capacity(settings)[0])
         self._threads = ThreadPoolExecutor(4, "headway-serve")
+        self._reading_threads = ThreadPoolExecutor(4, "headway-reading")
+        self._reading_times: dict[str, ReadingTime] = {}  # by key
         self._open_threads = ThreadPoolExecutor(4, "headway-open")  # of callers without a key
         self._open_waiting = 0
         self._far_threads = ThreadPoolExecutor(_MOST_FAR, "headway-far")  # that wait for other servers
@@ -92,6 +96,20 @@ class Server:
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Run work that may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    async def in_turn(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Work that reads much, when it is this key's turn: every key but the owner's has a share of the time."""
+        if not key or key in _UNLIMITED:
+            return await work()
+        async with self._reading_times.setdefault(key, ReadingTime()).taken():
+            return await work()
+
+    async def in_reading_thread(self, key: str, work: Callable[..., T], *values: Any) -> T:
+        """The same for work that may block, in threads of its own."""
+        if not key:
+            return await self.in_open_thread(work, *values)
+        loop = asyncio.get_running_loop()
+        return await self.in_turn(key, lambda: loop.run_in_executor(self._reading_threads, work, *values))
 
     async def explained(self, error: BaseException) -> BaseException:
         """The damage of the store that may be behind an error that nobody expected; looks once a minute at most."""
@@ -228,6 +246,6 @@ class Server:
     def close(self) -> None:
         """Commits queued writes and closes the files."""
         self.log.flush()
-        for threads in (self._threads, self._open_threads, self._far_threads):
+        for threads in (self._threads, self._reading_threads, self._open_threads, self._far_threads):
             threads.shutdown(wait=False, cancel_futures=True)
         self.project.close()

@@ -34,18 +34,21 @@ actions = ["a", "b"]
 """
 
 
+def publish_candidate(project: Project, task: str, *, seed: int = 0) -> str:
+    """A policy that nobody can load, as a candidate of a reply task."""
+    learned = Learned(
+        family="language", tensors={"lora": np.full(4, seed + 1, np.float32)}, knobs={}, metrics={}, baselines={},
+        trained_on={},
+    )  # fmt: skip
+    return publish_policy(project, learned, task=task, kind="reply", encoder="", seed=seed, why="test").ref
+
+
 @pytest.fixture
 def compared(tmp_path: Path) -> Iterator[tuple[Project, str]]:
     """A project with a candidate beside the base. Nobody loads it."""
     (tmp_path / "headway.toml").write_text(TOML)
-    learned = Learned(
-        family="language", tensors={"lora": np.ones(4, np.float32)}, knobs={}, metrics={}, baselines={}, trained_on={}
-    )
     with headway.open(tmp_path) as project:
-        yield (
-            project,
-            publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=0, why="test").ref,
-        )
+        yield project, publish_candidate(project, "reply")
 
 
 def files(project: Project) -> list[Path]:

@@ -54,7 +54,7 @@ def rank(call: Call, body: RankRequest) -> RankAnswer:
     settings = project.settings.task(task)
     text, role = body.text, body.role
     state: Mapping[str, Any] | None = body.state
-    latest = None if state is not None else project.latest_situation(task)
+    latest = None if state is not None else project.latest_situation(task, call.reader)
     if latest is not None:
         assumed = latest.situation
         text, state, role = text or assumed.text, assumed.state, role or assumed.role

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns.errors import InvalidInput, Unavailable
+from headway.nouns.errors import Busy, InvalidInput, Unavailable
 from headway.serve.endpoint import Call, endpoint
 
 _PATIENCE_S = 120.0
+_WAIT_S = 10.0  # for the curve of somebody else
 _computing = threading.Lock()  # one curve at a time: each is a process
 
 
@@ -48,16 +49,19 @@ def tradeoff_curve(call: Call) -> TradeoffAnswer:
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     command = [sys.executable, "-m", "headway", "-C", str(project.folder), "tradeoff", task, "--json"]
-    with _computing:
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
-            document: dict[str, Any] = msgspec.json.decode(done.stdout)
-        except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
-            raise Unavailable(
-                "The curve was not computed.",
-                code="tradeoff_failed",
-                hint=f"Compute it in the terminal: headway tradeoff {task}",
-            ) from error
+    if not _computing.acquire(timeout=_WAIT_S):
+        raise Busy("Another curve is being computed.", code="queue_full", retry_after_s=_WAIT_S)
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+        document: dict[str, Any] = msgspec.json.decode(done.stdout)
+    except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
+        raise Unavailable(
+            "The curve was not computed.",
+            code="tradeoff_failed",
+            hint=f"Compute it in the terminal: headway tradeoff {task}",
+        ) from error
+    finally:
+        _computing.release()
     if "error" in document:
         problem = document["error"]
         raise InvalidInput(problem["message"], code=problem["code"], hint=problem.get("hint", ""))

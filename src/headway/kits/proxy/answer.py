@@ -25,7 +25,6 @@ from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstrea
 from headway.kits.proxy.wire import ApiFormat
 from headway.kits.reply.chat_completions import completion
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.nouns.ids import parse_decision_id
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorBody, problem
 from headway.settings import TaskSettings
@@ -128,9 +127,7 @@ def _continue(routing: Routing) -> None:
     """Continue a stored response: only the upstream that stored it can answer, so there is nothing to choose."""
     call = routing.call
     query = call.server.project.query
-    before = query.decision(parse_decision_id(routing.conversation.previous))
-    if before.key != call.key and "train" not in call.scopes:
-        raise UnknownName(f"There is no decision {before.id!r}.", code="unknown_decision")
+    before = call.decision(routing.conversation.previous)
     labels = [
         signal.label for signal in query.signals(before.id) if signal.rater == RATER and signal.name == "http_status"
     ]

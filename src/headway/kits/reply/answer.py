@@ -16,20 +16,21 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from headway.kits.reply.client import LanguageWorker
-from headway.kits.reply.kept import KIT_NAME, KeptReply, from_details, redacted, to_details
+from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
+from headway.nouns.records import OWNER, Decision, Reader
+from headway.observe.since import latest_rewards
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Decision
     from headway.project import Considered, Details, Project
+    from headway.settings import TaskSettings
 
 __all__ = ["AnsweredTurn", "PendingReply", "answer", "generator_of", "keep", "prepare"]
 
@@ -77,7 +78,7 @@ def prepare(
     top_p: float | None = None,
     stop: Sequence[str] = (),
     seed: int | None = None,
-    key: str = "",
+    reader: Reader = OWNER,
     role: str = "",
 ) -> PendingReply:
     """Choose who answers; nothing is stored yet. What is None comes from the task's settings."""
@@ -95,12 +96,12 @@ def prepare(
     detector_of(settings.detectors, project.folder, light=True)  # raises before anything is written
     if settings.system and turns[0].role != "system":
         turns = (Turn("system", settings.system), *turns)
-    details: Details = {"episode": episode, "key": key, "role": role}
+    details: Details = {"episode": episode, "key": reader.key, "role": role}
     considered = project.consider(task, turns[-1].content[:_LONGEST_TEXT], None, **details)
     action = considered.decision.action
     adapter = "" if PolicyRef.parse(action).built_in else project.registry.find(action)
     foreign = settings.base in project.settings.upstreams
-    liked = [] if adapter or foreign else _examples(project, task, turns[-1].content)
+    liked = [] if adapter or foreign else _examples(project, settings, turns[-1].content, reader)
     system = 1 if turns[0].role == "system" else 0
     prompt = Prompt(
         turns=(*turns[:system], *as_turns(liked), *turns[system:]),
@@ -115,20 +116,28 @@ def prepare(
     return PendingReply(considered, prompt, tuple(turns), base, adapter, foreign, started, shown)
 
 
-def _examples(project: Project, task: str, text: str) -> list[LikedReply]:
-    """Liked replies as examples before the conversation, while there are too few ratings to train an adapter."""
-    from headway.kits.reply.learn.material import liked_replies
+def _examples(project: Project, task: TaskSettings, text: str, reader: Reader) -> list[LikedReply]:
+    """Liked replies as examples before the conversation, while there are too few ratings to train an adapter.
 
-    rows, good, bad = [], 0, 0
-    for row in islice(project.query.settled(task, signals=True), _MOST_READ):
-        rows.append(row)
-        good, bad = good + ((row.reward or 0.0) > 0.0), bad + ((row.reward or 0.0) < 0.0)
-        if len(rows) >= _START and min(good, bad) >= _START_OF_SIGN:
-            return []
-    if not rows:
+    They are the reader's to see, and the owner or two keys stand behind them: what one key alone writes or likes
+    reaches no prompt but its own.
+    """
+    latest = latest_rewards(project.database, project.query, task.name, _MOST_READ)
+    rows = list(project.query.outcomes(latest, signals=True, raters=True))
+    good = sum((row.reward or 0.0) > 0.0 for row in rows)
+    bad = sum((row.reward or 0.0) < 0.0 for row in rows)
+    if not rows or (len(rows) >= _START and min(good, bad) >= _START_OF_SIGN):
         return []
-    replies = ((row, from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)) for row in rows)
-    return nearest(liked_replies([(row, reply) for row, reply in replies if reply is not None]), text)
+    from headway.kits.reply.learn.material import liked_replies
+    from headway.project import agreed
+
+    trusted, rewards = {*task.trust_keys, reader.key}, project.rewards(task.name)
+    pairs = []
+    for row, reply in with_replies(project, (row for row in rows if reader.may_read(row.decision.key))):
+        supported = supported_edits(reply, trusted)
+        if supported.edits or agreed(row, rewards, trusted):
+            pairs.append((row, supported))
+    return nearest(liked_replies(pairs), text)
 
 
 def keep(project: Project, pending: PendingReply, completion: Completion) -> AnsweredTurn:

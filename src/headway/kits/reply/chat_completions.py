@@ -36,7 +36,7 @@ async def completion(
             turns_of(fields.get("messages")),
             episode=episode,
             role=role,
-            key=call.key,
+            reader=call.reader,
             max_tokens=_whole(fields, "max_completion_tokens", "max_tokens"),
             stop=_stop(fields.get("stop")),
             **{name: fields[name] for name in _SAMPLING if _number(fields, name)},

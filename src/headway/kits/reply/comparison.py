@@ -18,7 +18,7 @@ from secrets import randbelow
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from headway.kits.reply.kept import kept
+from headway.kits.reply.kept import kept, with_replies
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import cluster_of, is_held_out
 from headway.kits.reply.learn.material import liked_replies
@@ -27,6 +27,7 @@ from headway.kits.reply.writer import ReplyWriter
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, UnknownName
 from headway.nouns.protocols import Completion, Progress
+from headway.nouns.records import OWNER, Reader
 from headway.prove.sequential import e_process
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
 BASE = "base@0"
 QUESTION = "question"  # of the state of a comparison
 _PREFERRED = "preferred"
+_NEWEST = 1_000  # decisions that questions are taken from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ def two_policies(project: Project, task: str, policy: str | None, against: str |
 
     UnknownName if there are no two.
     """
-    current = project.standing(task).current.ref
+    current = project.current(task).ref
     if policy is None:
         newest = project.ledger.last(task, "candidate", "shadow")
         policy = newest.policy if newest is not None else current
@@ -128,8 +130,14 @@ def two_policies(project: Project, task: str, policy: str | None, against: str |
 
 
 def _reference(project: Project, task: str, policy: str) -> str:
-    """The whole name of a policy of this task."""
-    ref, _ = project.servings.resolve(project.settings.task(task), policy)
+    """The whole name of a policy of this task; one of another task is unknown here."""
+    ref, digest = project.servings.resolve(project.settings.task(task), policy)
+    if not PolicyRef.parse(ref).built_in and project.registry.header(digest).task != task:
+        raise UnknownName(
+            f"{ref} is not a policy of {task!r}.",
+            code="unknown_policy",
+            hint=f"See its policies: headway status {task}",
+        )
     if PolicyRef.parse(ref).built_in and ref != BASE:
         raise UnknownName(f"{ref} writes no replies.", code="unknown_policy", hint=f"The model alone is {BASE}.")
     return ref
@@ -142,13 +150,19 @@ def _beside(project: Project, ref: str) -> list[tuple[str, str]]:
     return list(project.registry.header(project.registry.find(ref)).extra.get("beside", {}).items())
 
 
-def questions_of(project: Project, task: str) -> list[tuple[str, str]]:
-    """Held-out questions with a good answer: liked or edited replies of the user, then general ones."""
+def questions_of(project: Project, task: str, reader: Reader = OWNER) -> list[tuple[str, str]]:
+    """Held-out questions with a good answer: liked or edited replies that the reader may read, then general ones.
+
+    They are among the newest decisions of the task.
+    """
     project.settle(task)
-    liked = liked_replies(
-        [pair for pair in kept(project, task) if is_held_out(cluster_of(pair[0].decision.situation.text))]
-    )
-    own = {one.question: one.answer for one in liked}
+    newest = [
+        decision.seq
+        for decision in reversed(project.query.latest(task, _NEWEST))
+        if reader.may_read(decision.key) and is_held_out(cluster_of(decision.situation.text))
+    ]
+    rows = project.query.outcomes(newest, signals=True)
+    own = {one.question: one.answer for one in liked_replies(with_replies(project, rows))}
     return [*own.items(), *JUDGING]
 
 

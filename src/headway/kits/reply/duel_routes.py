@@ -90,7 +90,9 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
     project = server.project
     tried: list[str] = []
     while True:
-        asked = await call.in_thread(lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried)))
+        asked = await call.reading(
+            lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried), reader=call.reader)
+        )
         mine, theirs = await asyncio.gather(
             *(_written(project, asked, policy) for policy in (asked.candidate, asked.against))
         )
@@ -125,6 +127,7 @@ async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> 
     gives=VotedAnswer,
     errors=(404, 409),
     scope="signal",
+    reads=True,
 )
 def vote_duel(call: Call, body: DuelVote) -> VotedAnswer:
     """Store which reply is better; the answer says who wrote them. A comparison takes one vote."""

@@ -27,7 +27,8 @@ import msgspec
 
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Prompt, Turn
-from headway.nouns.records import Decision
+from headway.nouns.records import OWNER, Decision, Reader
+from headway.observe.since import comparisons
 
 if TYPE_CHECKING:
     from headway.observe.erasing import Erasing
@@ -38,6 +39,7 @@ __all__ = ["Duel", "DuelQuestion", "VotedDuel", "choose", "erase_duels", "oppone
 PREFERRED = "preferred"
 _KEPT_S = 24 * 3600.0
 _MOST_OPEN = 500  # the oldest are forgotten first
+_MOST_COUNTED = 500  # comparisons by which the next question is chosen
 _NAME = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -79,15 +81,24 @@ def opponents(project: Project, task: str, policy: str | None, against: str | No
 
 
 def choose(
-    project: Project, task: str, policy: str | None, against: str | None, *, tried: Collection[str] = ()
+    project: Project,
+    task: str,
+    policy: str | None,
+    against: str | None,
+    *,
+    tried: Collection[str] = (),
+    reader: Reader = OWNER,
 ) -> DuelQuestion:
-    """The held-out question that these two policies were compared by least often, but none of `tried`."""
+    """The held-out question that these two policies were compared by least often, but none of `tried`.
+
+    It is one that the reader may read, or a general one.
+    """
     from headway.kits.reply.comparison import digest, questions_of
 
     settings = project.settings.task(task)
     mine, theirs = opponents(project, task, policy, against)
     used = Counter(_compared(project, task, {mine, theirs}))
-    questions = [text for text, _ in questions_of(project, task)]
+    questions = [text for text, _ in questions_of(project, task, reader)]
     free = [text for text in questions if text not in tried] or questions
     question = min(free, key=lambda text: used[digest(text)])
     system = (Turn("system", settings.system),) if settings.system else ()
@@ -102,12 +113,13 @@ def choose(
 
 
 def _compared(project: Project, task: str, pair: set[str]) -> Iterator[str]:
-    """The questions of comparisons of two policies, by digest."""
+    """The questions of the newest comparisons of two policies, by digest."""
     from headway.kits.reply.comparison import QUESTION, digest
 
-    for decision in project.query.decisions(task):
-        if len(decision.candidates) == 2 and {candidate.name for candidate in decision.candidates} == pair:
-            yield str(decision.situation.state.get(QUESTION) or digest(decision.situation.text))
+    for row in project.query.outcomes(comparisons(project.database, project.query, task, newest=_MOST_COUNTED)):
+        if {candidate.name for candidate in row.decision.candidates} == pair:
+            situation = row.decision.situation
+            yield str(situation.state.get(QUESTION) or digest(situation.text))
 
 
 def seal(project: Project, asked: DuelQuestion, replies: tuple[str, str], *, key: str = "") -> Duel:

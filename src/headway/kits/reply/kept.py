@@ -10,14 +10,16 @@ example.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from headway.nouns.errors import Damaged, UnknownName
 from headway.nouns.protocols import Completion, Turn
-from headway.nouns.records import Detail, Settled
+from headway.nouns.records import Detail, Settled, is_own
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -35,7 +37,9 @@ __all__ = [
     "kept",
     "kept_reply",
     "redacted",
+    "supported_edits",
     "to_details",
+    "with_replies",
 ]
 
 KIT_NAME = "reply"
@@ -43,6 +47,7 @@ REPLY, COMMENTS, EXAMPLES = "reply", "comments", "examples"  # the names of the 
 _TURNS = "turns"
 _MOST_TURNS = 900_000  # bytes of one detail; a longer conversation loses its oldest turns here
 _MOST_PROMPT_TOKENS = 50_000
+_PAGE = 100  # rows whose replies are in memory at once
 
 
 class Comment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,6 +123,14 @@ def redacted(reply: KeptReply, redact: Callable[[str], str]) -> KeptReply:
     if text == reply.text and turns == reply.turns:
         return clean
     return msgspec.structs.replace(clean, prompt_tokens=(), tokens=(), logprob_model=(), redacted=True)
+
+
+def supported_edits(reply: KeptReply, trusted: Collection[str]) -> KeptReply:
+    """The reply with the edits that the project itself, a trusted key or two keys with the same words have written."""
+    same = Counter(edit.text for edit in reply.edits)
+    edits = tuple(edit for edit in reply.edits if is_own(edit.rater) or edit.rater in trusted or same[edit.text] > 1)
+    others = tuple(comment for comment in reply.comments if comment.kind != "edit")
+    return msgspec.structs.replace(reply, comments=(*others, *edits))
 
 
 # -- details
@@ -201,14 +214,24 @@ def kept(project: Project, task: str, *, unrated: bool = False) -> Iterator[tupl
     `unrated` adds the others at the end; their outcome is pending. Edited replies without a rating are pending too.
     """
     rated = set()
-    for row in project.query.settled(task, signals=True, raters=True):
-        reply = from_details(project.query.details(row.decision.id, KIT_NAME), row.decision.id)
-        if reply is not None and row.reward is not None:
+    for row, reply in with_replies(project, project.query.settled(task, signals=True, raters=True)):
+        if row.reward is not None:
             rated.add(row.decision.id)
             yield row, reply
-    for decision in project.query.decisions(task):
-        if decision.id in rated:
-            continue
-        reply = from_details(project.query.details(decision.id, KIT_NAME), decision.id)
-        if reply is not None and (unrated or reply.edits):
-            yield Settled(seq=0, decision=decision, reward=None, status="pending"), reply
+    others = (
+        Settled(seq=0, decision=decision, reward=None, status="pending")
+        for decision in project.query.decisions(task)
+        if decision.id not in rated
+    )
+    yield from (pair for pair in with_replies(project, others) if unrated or pair[1].edits)
+
+
+def with_replies(project: Project, rows: Iterable[Settled]) -> Iterator[tuple[Settled, KeptReply]]:
+    """Rows with their replies, read a page at a time; rows without one are left out."""
+    remaining = iter(rows)
+    while page := list(islice(remaining, _PAGE)):
+        details = project.query.details_of([row.decision.id for row in page], KIT_NAME)
+        for row in page:
+            reply = from_details(details.get(row.decision.id, {}), row.decision.id)
+            if reply is not None:
+                yield row, reply

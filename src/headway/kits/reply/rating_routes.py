@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.reply.kept import KeptReply, kept_reply
-from headway.kits.reply.ratings import comment, history, rate, withdraw
+from headway.kits.reply.ratings import comment, latest_replies, rate, withdraw
 from headway.nouns.records import Decision, Signal
 from headway.nouns.times import rfc3339
 from headway.serve.endpoint import Call, endpoint, strict
@@ -76,11 +76,11 @@ def replies(call: Call) -> RepliesAnswer:
     project, query = call.server.project, call.query
     task = project.settings.task(call.params["task"]).name
     rows = []
-    for decision, reply, _ in history(project, task, most=query.limit):
+    for decision, reply in latest_replies(project, task, query.limit):
         row = _row(call, decision, reply)
         if not (query.unrated and row.rated):
             rows.append(row)
-    return RepliesAnswer(rows[::-1])
+    return RepliesAnswer(rows)
 
 
 @endpoint(

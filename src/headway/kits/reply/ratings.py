@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,17 +21,17 @@ from headway.kits.reply.kept import (
     KeptReply,
     comments_detail,
     comments_of,
-    from_details,
     kept_reply,
+    with_replies,
 )
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.records import Decision
+from headway.nouns.records import Decision, Settled
 
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["comment", "history", "rate", "rating_of", "withdraw"]
+__all__ = ["comment", "history", "latest_replies", "rate", "rating_of", "withdraw"]
 
 _STARS, _THUMB = "stars", "thumb"
 _SIGNALS = {"edit": "edited", "critique": "critiqued"}
@@ -119,15 +120,17 @@ def _raw(decision: str) -> bytes:
 
 def history(project: Project, task: str, *, most: int = 20) -> Iterator[tuple[Decision, KeptReply, str]]:
     """The latest replies of a task, oldest first, with their marks."""
-    latest = project.query.latest(task, most * 5)
-    rows = []
-    for decision in latest:
-        reply = from_details(project.query.details(decision.id, KIT_NAME), decision.id)
-        if reply is not None:
-            rows.append((decision, reply, rating_of(project, decision.id)))
-        if len(rows) == most:
-            break
-    yield from reversed(rows)
+    for decision, reply in reversed(latest_replies(project, task, most)):
+        yield decision, reply, rating_of(project, decision.id)
+
+
+def latest_replies(project: Project, task: str, most: int) -> list[tuple[Decision, KeptReply]]:
+    """The latest replies of a task, the newest first, among its latest decisions."""
+    rows = (
+        Settled(seq=0, decision=decision, reward=None, status="pending")
+        for decision in project.query.latest(task, most * 5)
+    )
+    return [(row.decision, reply) for row, reply in islice(with_replies(project, rows), most)]
 
 
 def _check_window(project: Project, decision: Decision, text: str) -> None:

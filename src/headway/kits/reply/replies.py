@@ -85,7 +85,7 @@ async def generate(call: Call, body: GenerateRequest) -> GenerateAnswer | Reply 
             top_p=body.top_p,
             stop=body.stop,
             seed=body.seed,
-            key=call.key,
+            reader=call.reader,
         )
     )
     if body.stream:

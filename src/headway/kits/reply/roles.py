@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from headway.kits.reply.kept import KIT_NAME, KeptReply, from_details
+from headway.kits.reply.kept import KeptReply, with_replies
 
 if TYPE_CHECKING:
     from headway.nouns.records import Settled
@@ -50,12 +50,8 @@ def roles(project: Project, *, window: int = 500, points: int = 30) -> list[Role
 
 def _role(project: Project, task: str, window: int, points: int) -> RoleStatistics:
     project.settle(task)
-    kept: dict[int, KeptReply] = {}
-    for decision in project.query.latest(task, window):
-        reply = from_details(project.query.details(decision.id, KIT_NAME), decision.id)
-        if reply is not None:
-            kept[decision.seq] = reply
-    rows = [(row, kept[row.decision.seq]) for row in project.query.outcomes(sorted(kept))]
+    latest = sorted(decision.seq for decision in project.query.latest(task, window))
+    rows = list(with_replies(project, project.query.outcomes(latest)))
     size = max(1, -(-len(rows) // points))
     return RoleStatistics(
         task=task,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.protocols import Crew, Progress
+from headway.nouns.records import OWNER, Decision, Reader
 from headway.project.decide.inputs import Offer
 from headway.project.project.folder import ProjectFolder
 from headway.promote.ledger import Entry
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.nouns.experiment import ExperimentState, VerdictCost
     from headway.nouns.explanation import Explanation, Ranked, Replay
-    from headway.nouns.records import Decision
     from headway.nouns.status import NextStep, ProjectStatus
     from headway.observe.database import Waiting
     from headway.observe.erase import DeletionFilter
@@ -329,11 +329,11 @@ class Project(ProjectFolder):
 
         return rank(self, task, candidates, text, **situation)
 
-    def latest_situation(self, task: str) -> Decision | None:
+    def latest_situation(self, task: str, reader: Reader = OWNER) -> Decision | None:
         """The latest decision of a ranking task, whose state `rank` and `score` assume where none is given."""
         from headway.project.rank import latest_situation
 
-        return latest_situation(self, task)
+        return latest_situation(self, task, reader)
 
     def status(self) -> ProjectStatus:
         """Every task: its current policy, candidate, counts and next step."""

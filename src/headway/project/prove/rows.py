@@ -8,7 +8,7 @@ may speak is in `unread`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headway.prove.log import RowOrigin
     from headway.reward.compose import Rewards
 
-__all__ = ["ComparedRows", "reward_without", "speaking"]
+__all__ = ["ComparedRows", "agreed", "reward_without", "speaking"]
 
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
@@ -190,6 +190,12 @@ def reward_without(row: Settled, rater: str, rewards: Rewards) -> float:
     values = {name: sum(sorted(numbers)) / len(numbers) for name, numbers in sorted(given.items())}
     reward = rewards.outcome(values, age_s=0.0, decision=row.decision).reward
     return np.nan if reward is None else reward
+
+
+def agreed(row: Settled, rewards: Rewards, trusted: Collection[str] = ()) -> bool:
+    """Whether a good outcome stays good without any single key that is not trusted, as the gate asks of evidence."""
+    keys = (name for name in row.said if not is_own(name) and name not in trusted)
+    return all(reward_without(row, name, rewards) > 0.0 for name in keys)
 
 
 def _spread(values: Floats, places: NDArray[np.int64], width: int) -> Floats:

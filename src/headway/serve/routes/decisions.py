@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
+from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.explanation import ReplyText
-from headway.nouns.ids import parse_decision_id
-from headway.nouns.records import Decision, Outcome
+from headway.nouns.records import Decision, Outcome, is_own
 from headway.nouns.times import parse_rfc3339, rfc3339
 from headway.observe.search import DecisionFilter, find_decisions
 from headway.project import Ask, Considered, Details, Project
@@ -283,11 +283,12 @@ class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reply: ReplyText | msgspec.UnsetType = msgspec.UNSET  # only if the answer was kept
 
 
-@endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide")
+@endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide", hot=True)
 def explain(call: Call) -> ExplanationAnswer:
-    """How a decision was made: policy, reason, probabilities and outcome."""
-    project = call.server.project
-    decision = project.query.decision(parse_decision_id(call.params["decision"]))
-    if decision.key != call.key and "train" not in call.scopes:
-        raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
-    return msgspec.convert(project.explain(decision.id).document(), ExplanationAnswer)
+    """How a decision was made: policy, reason, probabilities and outcome.
+
+    Signals are those of the caller and of the project; with the scope `train`, of every rater.
+    """
+    told = call.server.project.explain(call.decision(call.params["decision"]).id)
+    signals = tuple(one for one in told.signals if is_own(one.rater) or call.reader.may_read(one.rater))
+    return msgspec.convert(replace(told, signals=signals).document(), ExplanationAnswer)

@@ -17,7 +17,7 @@ class Health(msgspec.Struct, frozen=True):
     status: Literal["ok"]
 
 
-@endpoint("GET", "/health", gives=Health, errors=(503,))
+@endpoint("GET", "/health", gives=Health, errors=(503,), hot=True)
 async def health(call: Call) -> Health:
     """Whether the server answers, and can write: 503 with the reason while the store refuses writes."""
     writer = call.server.project.writer

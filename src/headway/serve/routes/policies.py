@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 import msgspec
@@ -87,10 +87,15 @@ class PolicyAnswer(Header):
 
 @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="open")
 def header(call: Call) -> PolicyAnswer:
-    """The header of a policy: its family, training data and baselines."""
+    """The header of a policy: its family, training data and baselines.
+
+    What it took from decisions (actions, fields, numbers) is for the scope `train`, and empty for others.
+    """
     registry = call.server.project.registry
     digest = registry.find(call.params["policy"])
     stored = registry.header(digest)
+    if not call.reader.everything:
+        stored = replace(stored, trained_on={}, split={}, metrics={}, baselines={}, extra={}, tensors=())
     values = {field.name: getattr(stored, field.name) for field in fields(stored)}
     return PolicyAnswer(policy=str(registry.ref(digest)), policy_hash=digest, **values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -142,7 +143,7 @@ class TasksAnswer(msgspec.Struct, frozen=True):
 @endpoint("GET", "/v1/tasks", gives=TasksAnswer, scope="open")
 def tasks(call: Call) -> TasksAnswer:
     """Every task of the project."""
-    return TasksAnswer([_task(status) for status in call.server.project.status().tasks])
+    return TasksAnswer([_task(call, status) for status in call.server.project.status().tasks])
 
 
 @endpoint("GET", "/v1/tasks/{task}", gives=TaskAnswer, errors=(404,), scope="open")
@@ -155,10 +156,13 @@ def task(call: Call) -> TaskAnswer:
     if status is None:
         known = [task.task for task in statuses.tasks]
         raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, known))
-    return _task(status)
+    return _task(call, status)
 
 
-def _task(status: TaskStatus) -> TaskAnswer:
+def _task(call: Call, status: TaskStatus) -> TaskAnswer:
+    if not call.reader.everything:  # these name actions, fields and signals that other keys have sent
+        next_step = replace(status.next, why="")
+        status = replace(status, alarms=(), warnings=(), verdict=None, worth=None, next=next_step)
     return msgspec.convert(status.document(), TaskAnswer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,8 +215,8 @@ def _elsewhere(base: str) -> str:
     return f"the upstream {base!r}, whose weights are not here to be trained"
 
 
-def liked_replies(rows: Sequence[tuple[Settled, KeptReply]]) -> list[LikedReply]:
-    """Texts for the few-shot memory: edits, and replies with a good rating that no detector flagged."""
+def liked_replies(rows: Iterable[tuple[Settled, KeptReply]]) -> list[LikedReply]:
+    """Good answers: edits, and replies with a good rating that no detector flagged."""
     liked = []
     for row, reply in rows:
         question = row.decision.situation.text

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from math import isclose
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from headway.nouns.evidence import Diagnostic, Evidence, Guard
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Settled
 from headway.observe.rater_signals import RaterSignals
+from headway.observe.since import comparisons
 from headway.project.prove.kinds.kind import ProofQuestion
 from headway.prove.votes import Comparison, from_votes
 
@@ -110,11 +112,12 @@ def _passes_its_checks(question: ProofQuestion) -> bool:
 
 def votes_on(question: ProofQuestion) -> list[Comparison]:
     """The comparisons of these two policies, in the order of their decisions; `left` counts what cannot be one."""
-    names = {_exact(question, question.candidate[0]): True, _exact(question, question.other[0]): False}
+    exact = cache(lambda name: _exact(question, name))  # looking one up reads the registry
+    names = {exact(question.candidate[0]): True, exact(question.other[0]): False}
     shown: list[Comparison] = []
     answered = 0
     for row in _comparisons(question):
-        sides = [names.get(_exact(question, candidate.name)) for candidate in row.decision.candidates]
+        sides = [names.get(exact(candidate.name)) for candidate in row.decision.candidates]
         if sorted(sides, key=str) != [False, True]:
             question.left["of other policies"] += 1
         elif not all(isclose(share, 0.5, abs_tol=1e-9) for share in row.decision.probabilities or (0.0,)):
@@ -130,9 +133,8 @@ def votes_on(question: ProofQuestion) -> list[Comparison]:
 def _comparisons(question: ProofQuestion) -> Iterator[Settled]:
     """Decisions between two with their signals so far and who voted, whatever the task's reward is about."""
     project, task = question.project, question.settings.name
-    pairs = (decision for decision in project.query.decisions(task) if len(decision.candidates) == 2)
-    seqs = [decision.seq for decision in pairs if decision.at > question.since]
-    rows = list(project.query.outcomes(seqs, signals=True))
+    pairs = comparisons(project.database, project.query, task, since=question.since)
+    rows = list(project.query.outcomes(pairs, signals=True))
     raters = RaterSignals(project.database, (SIGNAL,))
     said = raters.of([(id_bytes(row.decision.id), task, row.decision.situation.episode, "rewarded") for row in rows])
     return (replace(row, said=by) for row, by in zip(rows, said, strict=True))
