@@ -64,7 +64,8 @@ def keeper_source() -> str:
 
 def environment(home: str) -> dict[str, str]:
     """The whole environment of a program in a sandbox."""
-    return {"PATH": PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    python = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}  # the home may be the program's own folder
+    return {"PATH": PATH, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", **python}
 
 
 def spec(

@@ -29,7 +29,7 @@ class Ground:
         self.write("score.txt", "1\n")
         self.settings: dict[str, Any] = {
             "scope": "Raise the score", "metric": "score", "eval": ["sh", "eval.sh"], "files": ["*.txt", "src/**"],
-            "proposals": "proposals.jsonl", "alpha": 0.2, "repeats": 8, "timeout_s": 20,
+            "proposals": "proposals.jsonl", "alpha": 0.2, "repeats": 8, "rounds": 4, "timeout_s": 20,
         }  # fmt: skip
         self.tasks = '[tasks.next-action]\nkind = "ranking"\n'
         self.git("init", "--quiet")

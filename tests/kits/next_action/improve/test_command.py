@@ -33,7 +33,7 @@ def test_a_run_is_told_round_by_round_and_then_reported(ground: Ground) -> None:
     ground.commit()
     done = headway(ground.folder, "improve", "up")
     assert done.returncode == 0, done.stderr
-    assert "1. kept 1.000 → 2.000  Raise it  (4 pairs won, 0 lost of 4)" in done.stdout
+    assert "1. kept 1.000 → 2.000  Raise it  (7 pairs won, 0 lost of 7)" in done.stdout
     assert "sandbox: bubblewrap" in done.stdout
     assert done.stdout.rstrip().endswith("git diff HEAD...improve/up-001")
     report = json.loads(headway(ground.folder, "improve", "report", "up", "--json").stdout)

@@ -31,11 +31,11 @@ def test_a_run_that_got_no_proposals_starts_again_from_the_present_commit(ground
 
 
 def test_too_few_repeats_to_keep_anything_are_refused(ground: Ground) -> None:
-    ground.offer(scored(2), alpha=0.01, repeats=8)
+    ground.offer(scored(2), alpha=0.01, repeats=11)
     ground.commit()
     error = raised(ground)
     assert error.code == "too_few_repeats"
-    assert "`repeats` to 9 or more" in str(error.hint)
+    assert "`repeats` to 12 or more" in str(error.hint)
 
 
 def test_a_run_whose_rounds_are_used_up_leaves_no_worktree_behind(ground: Ground) -> None:

@@ -115,7 +115,8 @@ def test_the_number_of_files_is_enforced(tree: Worktree) -> None:
 def test_hooks_and_ignore_rules_of_the_repository_have_no_say(ground: Ground, tree: Worktree, tmp_path: Path) -> None:
     hook = ground.write(".git/hooks/pre-commit", f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
     hook.chmod(0o755)
-    commit = tree.apply(edits(Edit(path=".headway/x", content="x")), ALL, tree_head(tree))
+    rules = FileRules(files=(".headway/x",), read_only=("eval.sh",), most_files=3)
+    commit = tree.apply(edits(Edit(path=".headway/x", content="x")), rules, tree_head(tree))
     assert ground.git("ls-tree", "--name-only", "-r", commit, ".headway").strip() == ".headway/x"
     assert not (tmp_path / "ran").exists()
 

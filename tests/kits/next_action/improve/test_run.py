@@ -24,7 +24,7 @@ def test_an_improvement_is_kept_on_a_branch_and_the_users_files_stay(ground: Gro
     ground.offer(scored(2))
     head, before = ground.commit(), ground.everything()
     (result,) = ground.play()
-    assert (result.verdict, result.before, result.after, result.pairs) == ("kept", 1.0, 2.0, 4)
+    assert (result.verdict, result.before, result.after, result.pairs) == ("kept", 1.0, 2.0, 7)
     assert ground.git("show", "improve/up-001:score.txt") == "2\n"
     assert ground.git("rev-list", f"{head}..improve/up-001").split() == [result.commit]
     assert ground.git("rev-parse", "HEAD").strip() == head
@@ -68,7 +68,7 @@ def test_every_round_is_a_decision_with_its_propensity_and_outcome(ground: Groun
 
 @pytest.mark.slow
 def test_minimise_is_the_mirror_of_maximise(ground: Ground) -> None:
-    ground.offer(scored(2), scored(0.5), repeats=4)
+    ground.offer(scored(2), scored(0.5), repeats=7)
     ground.commit()
     up = {result.proposal: result for result in ground.play()}
     ground.write("score.txt", "-1\n")
@@ -211,8 +211,8 @@ def test_a_killed_run_continues_where_it_stopped(ground: Ground, event: str, cou
     ground.play()
     state = ground.last.state
     (result,) = state.results
-    assert (result.verdict, result.pairs, ground.last.folder.name) == ("kept", 4, "001")
-    assert len(state.journal.of("pair")) == 4, "no pair is measured twice"
+    assert (result.verdict, result.pairs, ground.last.folder.name) == ("kept", 7, "001")
+    assert len(state.journal.of("pair")) == 7, "no pair is measured twice"
     assert ground.git("show", "improve/up-001:score.txt") == "2\n"
     with Project(ground.folder) as project:
         assert len(list(project.query.decisions("next-action"))) == 1
@@ -301,7 +301,7 @@ def test_several_improvers_take_turns_by_a_task_of_their_own(ground: Ground) -> 
 @pytest.mark.slow
 def test_the_policy_learns_when_it_is_due(ground: Ground) -> None:
     ground.tasks += "retrain_after = 2\n"
-    ground.offer(scored(2), scored(0.5), alpha=0.2, repeats=4)
+    ground.offer(scored(2), scored(0.5), alpha=0.2, repeats=7)
     ground.commit()
     said: list[str] = []
     ground.play(say=said.append)

@@ -7,15 +7,21 @@
 In a pattern, `*` and `?` stop at a slash, `**` does not, and a pattern that names a folder means everything in it.
 `files` is compared as written; `read_only` without regard to case, because some file systems have none. Paths with a
 part that starts with ".git" are never allowed: git reads such files itself and may run programs that they name.
+
+The evaluation is also what its programs read without being told, and what they would read instead of a file that is
+there: `check_added` refuses a `conftest.py`, a `GNUmakefile`, a `bench/` beside `bench.py`, a `random.py` beside a
+script, and bytecode, unless `files` has exactly that path.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from itertools import pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from headway.nouns.errors import InvalidInput
 
@@ -23,6 +29,14 @@ __all__ = ["FileRules", "checked_path", "named_by"]
 
 _LONGEST = 1000
 _DEEPEST = 40
+_READ_UNASKED = {
+    name.casefold()
+    for name in (
+        "GNUmakefile", "Makefile", "justfile", "package.json", "conftest.py", "pytest.ini", "pyproject.toml", "tox.ini",
+        "setup.cfg", "noxfile.py", "sitecustomize.py", "usercustomize.py", "pyvenv.cfg", "__pycache__", "node_modules",
+    )
+}  # fmt: skip
+_BINARY = {".pyc", ".pyo", ".pyd", ".so", ".pth"}  # `.pth` is a text that Python runs
 _RECIPES = {  # what a program reads without being told
     "make": ("GNUmakefile", "makefile", "Makefile"),
     "just": ("justfile", "Justfile"),
@@ -35,11 +49,16 @@ _SHELL = re.compile(r"""[\s'"`$=;|&<>(){}]+""")  # between the words of `sh -c "
 class FileRules:
     """The rules of one improver."""
 
-    def __init__(self, *, files: Sequence[str], read_only: Sequence[str], most_files: int) -> None:
+    def __init__(
+        self, *, files: Sequence[str], read_only: Sequence[str], most_files: int, readable: Sequence[Path] = ()
+    ) -> None:
+        """`readable`: more places from which the evaluation may import."""
         self._files = [_pattern(pattern, False) for pattern in files]
         self._read_only = [_pattern(pattern, True) for pattern in read_only]
         self._listed, self._named = ", ".join(files), tuple(read_only)
-        self._most = most_files
+        self._most, self._files_as_written = most_files, {pattern.removeprefix("./") for pattern in files}
+        self._imported = [str(place) for root in readable for place in (root, *root.glob("lib*/python*/site-packages"))]
+        self._imported += [place for place in sys.path if "site-packages" in place]
 
     def is_read_only(self, path: str) -> bool:
         return any(pattern.fullmatch(path) for pattern in self._read_only)
@@ -78,6 +97,58 @@ class FileRules:
             )
         if not changed:
             raise InvalidInput("The proposal changes nothing.", code="empty_proposal", hint="Its edits have no effect.")
+
+    def asked_for(self, path: str) -> bool:
+        """Whether `files` has exactly this path."""
+        return path in self._files_as_written
+
+    def check_added(self, changed: Iterable[str], added: Iterable[str], known: Iterable[str]) -> None:
+        """Raise the reason why the evaluation might read one of these files instead of its own.
+
+        `added` are those of `changed` that are new; `known` are the files that were there.
+        """
+        before, new = set(known), set(added)
+        folders = {str(folder) for path in before for folder in PurePosixPath(path).parents}
+        for path in sorted(set(changed) - self._files_as_written):
+            why = _read_unasked(path) or (self._instead(path, before, folders) if path in new else "")
+            if why:
+                raise InvalidInput(
+                    f"The proposal {'adds' if path in new else 'changes'} {path!r}: {why}.",
+                    code="shadows_evaluation",
+                    hint="If proposals may do this, put exactly this path into `files`.",
+                )
+
+    def _instead(self, path: str, known: set[str], folders: set[str]) -> str:
+        """Why a new file may be read instead of another one; empty if it cannot."""
+        module, *parents = PurePosixPath(path).with_suffix(""), *PurePosixPath(path).parents
+        places = [place for place in parents if str(place) not in folders or path == f"{place}/__init__.py"]
+        hidden = next((f"{place}.py" for place in places if f"{place}.py" in known), "")
+        if hidden:
+            return f"a folder of this name hides {hidden!r}"
+        if not path.endswith(".py"):
+            return ""
+        if str(module) in folders:
+            return f"a module of this name hides the folder {str(module)!r}"
+        for place in (module, *places):
+            if str(place.parent / "__init__.py") not in known and self._is_installed(place.name):
+                return f"it may be imported instead of the installed module {place.name!r}"
+        return ""
+
+    def _is_installed(self, module: str) -> bool:
+        if not module.isidentifier():
+            return False
+        return module in sys.stdlib_module_names or PathFinder.find_spec(module, self._imported) is not None
+
+
+def _read_unasked(path: str) -> str:
+    """Why programs read this file without being told to; empty if they do not."""
+    parts = PurePosixPath(path).parts
+    if any(part.startswith(".") for part in parts):
+        return "programs read hidden files without being told to"
+    if PurePosixPath(path).suffix.casefold() in _BINARY:
+        return "Python runs such files without their source"
+    found = next((part for part in parts if part.casefold() in _READ_UNASKED), "")
+    return f"programs read {found} without being told to" if found else ""
 
 
 def checked_path(path: str) -> str:

@@ -6,6 +6,8 @@ as it is lost, whatever the noise looks like, because the order within a pair is
 more often than not", not "is it better on average". Either may be read after every pair: a proposal without effect is
 ever kept with probability at most alpha.
 
+All tests of a run share one error budget by e-LOND, as those of the gate do (`share_of`).
+
 Looking may also stop a test early: once the proposal is shown to be worse, or can no longer be shown to be better
 within `repeats` pairs. That only ever reverts.
 """
@@ -21,7 +23,7 @@ import numpy as np
 from headway.prove.betting import Bets
 from headway.prove.sequential import e_process
 
-__all__ = ["PairedTest", "Ruling", "least_repeats"]
+__all__ = ["PairedTest", "Ruling", "least_repeats", "share_of"]
 
 Ruling = Literal["kept", "reverted", "open"]
 _MOST_GAIN = log(1.8)  # of one bet: no stake exceeds 0.8 of what a pair can lose
@@ -33,6 +35,15 @@ def least_repeats(alpha: float, *, width: float | None = None) -> int:
     if width is not None:
         return ceil(limit / _MOST_GAIN)
     return next(pairs for pairs in count(1) if e_process(pairs, 0) >= limit)
+
+
+def share_of(alpha: float, *, tested: int, kept: int, rounds: int) -> float:
+    """What the next test of a run may spend of `alpha`: the shares of all tests, if nothing is kept, add up to it.
+
+    The planned rounds share nine tenths evenly; rounds that are added later share the rest.
+    """
+    late = tested - rounds + 1
+    return alpha * (kept + 1) * (0.9 / rounds if late <= 0 else 0.1 / (late * (late + 1)))
 
 
 class PairedTest:

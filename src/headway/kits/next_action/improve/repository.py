@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
@@ -151,7 +152,11 @@ class Worktree:
                 for edit in proposal.edits:
                     self._edit(edit)
             _git(self.folder, "add", "--all", "--force")
-            rules.check(self._changed(base))
+            changed = self._changed(base)
+            rules.check(changed)
+            known = _git(self.folder, "ls-tree", "-r", "--name-only", "-z", base).split("\0")[:-1]
+            rules.check_added(changed, set(changed) - set(known), known)
+            self._check_text(changed, rules)
             _git(
                 self.folder, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-",
                 data=_message(proposal),
@@ -243,6 +248,17 @@ class Worktree:
                 )
             paths.append(path)
         return paths
+
+    def _check_text(self, changed: Sequence[str], rules: FileRules) -> None:
+        """Refuse binary content: nobody can read what it does."""
+        for name in changed:
+            path = self.folder / name
+            if path.is_file() and b"\0" in path.read_bytes() and not rules.asked_for(name):
+                raise InvalidInput(
+                    f"The proposal makes {name!r} a binary file.",
+                    code="shadows_evaluation",
+                    hint="If proposals may do this, put exactly this path into `files`.",
+                )
 
 
 def _existing(path: Path, name: str) -> Path:

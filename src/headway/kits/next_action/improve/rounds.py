@@ -123,7 +123,7 @@ def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> 
     """Pairs of measurements until the test ends, a measurement fails, or the time is used up."""
     settings, sign = run.settings, run.settings.sign
     width = None if settings.range is None else settings.range[1] - settings.range[0]
-    test = PairedTest(alpha=settings.alpha, repeats=settings.repeats, margin=settings.margin, width=width)
+    test = PairedTest(alpha=run.share(), repeats=settings.repeats, margin=settings.margin, width=width)
     for ours, theirs in open_round.pairs:
         test.add(sign * ours, sign * theirs)
     candidate_files = run.snapshot("candidate")
@@ -132,7 +132,8 @@ def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> 
     while test.ruling == "open":
         if run.spent_s() >= settings.budget_s:
             return remark("undecided", "the time budget is used up", **_figures(settings, open_round, test))
-        first = random.Random(f"{settings.seed} {open_round.number} {test.pairs}").random() < 0.5
+        # Drawn by the decision, which no other run has: an order that is the same in every run is no draw.
+        first = random.Random(f"{settings.seed} {open_round.decision} {test.pairs}").random() < 0.5
         candidate, base = _pair(run, candidate_files, base_files, candidate_first=first)
         if candidate.value is None:
             return remark("failed", candidate.why, code="eval_failed", pairs=test.pairs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ import msgspec
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time, set_aside
-from headway.kits.next_action.improve.paired_test import least_repeats
+from headway.kits.next_action.improve.paired_test import least_repeats, share_of
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.results import write_results
 from headway.kits.next_action.improve.rounds import play_round, record, reward_signal
@@ -49,9 +49,7 @@ class Run:
         self.repository = Repository(project.folder / self.settings.repository)
         self.state = RunState(Journal(folder / "journal.jsonl"))
         self.snapshots = folder / "snapshots"
-        self.rules = FileRules(
-            files=self.settings.files, read_only=self.settings.read_only, most_files=self.settings.most_files
-        )
+        self.rules = self._rules(())
         self.tree: Worktree
         self.evaluation: ProposalEvaluation
         self._learns = True
@@ -70,6 +68,21 @@ class Run:
         """Seconds that this run has used, in all of its processes."""
         return self._spent_before + time.monotonic() - self._began
 
+    def _rules(self, protected: Sequence[str]) -> FileRules:
+        settings, folder = self.settings, self.project.settings.directory
+        return FileRules(
+            files=settings.files,
+            read_only=(*settings.read_only, *protected),
+            most_files=settings.most_files,
+            readable=[folder / name for name in settings.readable],
+        )
+
+    def share(self) -> float:
+        """The part of the error budget that the next test may spend."""
+        tested, kept = sum(result.pairs > 0 for result in self.state.results), len(self.state.kept)
+        rounds = self.state.start.get("rounds", self.settings.rounds)
+        return share_of(self.settings.alpha, tested=tested, kept=kept, rounds=rounds)
+
     # -- opening
 
     def open(self) -> None:
@@ -82,11 +95,7 @@ class Run:
         base = state.commit if state.begun else self.repository.head()
         self.tree = self.repository.worktree(self.folder / "worktree", base)
         protected = named_by(self.settings.eval, self.tree.files())
-        self.rules = FileRules(
-            files=self.settings.files,
-            read_only=(*self.settings.read_only, *protected),
-            most_files=self.settings.most_files,
-        )
+        self.rules = self._rules(protected)
         self.evaluation = ProposalEvaluation(self.settings, self.rules, self.project.folder, self.folder / "scratch")
         self.say(f"sandbox: {self.evaluation.sandbox}")
         remove_tree(self.snapshots)
@@ -110,6 +119,7 @@ class Run:
             "start",
             base=base,
             settings=digest(self.settings),
+            rounds=self.settings.rounds,
             score=measured.value,
             others=dict(measured.others),
             sandbox=self.evaluation.sandbox,
@@ -274,12 +284,14 @@ def _next_folder(last: Run) -> Path:
 def check_repeats(settings: ImproverSettings) -> None:
     """Refuse settings under which no proposal could ever be kept."""
     width = None if settings.range is None else settings.range[1] - settings.range[0]
-    least = least_repeats(settings.alpha, width=width)
+    share = share_of(settings.alpha, tested=0, kept=0, rounds=settings.rounds)
+    least = least_repeats(share, width=width)
     if settings.repeats < least:
         raise InvalidSettings(
-            f"`repeats` is {settings.repeats}, too few to keep anything at `alpha` = {settings.alpha:g}.",
+            f"`repeats` is {settings.repeats}, too few to keep anything at `alpha` = {settings.alpha:g} for "
+            f"{settings.rounds:,} rounds.",
             code="too_few_repeats",
-            hint=f"Set `repeats` to {least} or more; a small improvement needs several times as many.",
+            hint=f"Set `repeats` to {least} or more, or plan fewer `rounds`. A small improvement needs more pairs.",
         )
 
 

@@ -35,7 +35,7 @@ class ImproverSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     most_files: Annotated[int, Meta(ge=1, le=1000)] = 10
     # how it is measured
     repeats: Annotated[int, Meta(ge=1, le=10_000)] = 30  # pairs of measurements per proposal, at most
-    alpha: Annotated[float, Meta(gt=0, le=0.2)] = 0.01  # the chance that a proposal without effect is kept
+    alpha: Annotated[float, Meta(gt=0, le=0.2)] = 0.05  # the share without effect among what a run keeps, at most
     margin: Annotated[float, Meta(ge=0)] = 0.0  # a smaller improvement is not worth keeping
     range: tuple[float, float] | None = None  # between which every measurement lies
     # limits

@@ -7,8 +7,10 @@ that cannot be used; these are left out and counted.
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,24 +116,36 @@ def _from_command(brief: Brief) -> list[Proposal]:
 def _from_model(project: Project, brief: Brief) -> Proposed:
     from headway.kits.reply.generators import open_generator
 
-    turns = (Turn("system", _SYSTEM), Turn("user", _question(brief)))
+    turns = (Turn("system", _SYSTEM), Turn("user", _question(brief, project.redact)))
     with open_generator(project, brief.settings.model) as (model, _):
         seed = len(brief.results)
         (reply,) = model.generate([Prompt(turns=turns, max_tokens=_ANSWER_TOKENS, temperature=0.7, seed=seed)])
     return _readable(reply.text)
 
 
-def _question(brief: Brief) -> str:
+def _question(brief: Brief, redact: Callable[[str], str]) -> str:
+    """The brief and the files in scope, up to a limit; links and what is no regular file are left out."""
     about = brief.document()
-    parts = [json.dumps({**about, "results": about["results"][-20:]}, ensure_ascii=False)]
+    parts = [redact(json.dumps({**about, "results": about["results"][-20:]}, ensure_ascii=False))]
     left = _SHOWN_BYTES
     for path in brief.paths:
-        text = (brief.snapshot / path).read_bytes()[:left].decode("utf-8", "replace")
-        parts.append(json.dumps({"path": path, "content": text}, ensure_ascii=False))
-        left -= len(text)
+        body = _regular(brief.snapshot / path, left)
+        if body is None:
+            continue
+        parts.append(json.dumps({"path": path, "content": redact(body.decode("utf-8", "replace"))}, ensure_ascii=False))
+        left -= len(body)
         if left <= 0:
             break
     return "\n".join(parts)
+
+
+def _regular(path: Path, most: int) -> bytes | None:
+    """The beginning of a regular file; None for a link, a device, a queue, or one that cannot be read."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    except OSError:
+        return None
 
 
 def _readable(answer: str) -> Proposed:
