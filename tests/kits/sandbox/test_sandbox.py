@@ -65,9 +65,17 @@ def test_the_environment_has_only_six_harmless_variables(box: Sandbox, monkeypat
     monkeypatch.setenv("A_SECRET_KEY", "sesame")
     result = box.run("import os, json; print(json.dumps(dict(os.environ)))", limits=QUICK)
     names = set(json.loads(result.stdout))
-    assert names <= {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE", "HEADWAY_RUN"}, (
-        names
-    )
+    assert names <= {
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONNOUSERSITE",
+        "PWD",
+        "LC_CTYPE",
+        "HEADWAY_RUN",
+    }, names
 
 
 def test_output_beyond_the_limit_is_dropped_and_reported(box: Sandbox) -> None:
