@@ -9,6 +9,7 @@ from _situations import (
     beyond,
     budget,
     late,
+    order,
     ordinary,
     promise,
     propensities,
@@ -194,6 +195,12 @@ SITUATIONS: tuple[Situation, ...] = (
         "attack: two of six keys vote for the candidate, whatever it says",
         votes.two_collude,
         [Control("75% of the others prefer it too", votes.two_collude_on_a_better_one)],
+    ),
+    Situation(
+        "first_player",
+        "a world pays .2 more to the policy that plays an episode first",
+        order.first_player,
+        [Control("the candidate is .3 better", order.first_player_and_better)],
     ),
     Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
     Situation(
