@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from _situations import (
+    actions,
     beyond,
     budget,
+    claimed,
     late,
     order,
     ordinary,
@@ -125,6 +128,34 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation("propensities_by_user", "client logs .5, acts by user", propensities.by_user),
     Situation("propensities_greedy", "client never explores, logs eps .2", propensities.greedy_logged_as_epsilon),
+    *(
+        Situation(
+            f"claimed_{name}",
+            f"client logs false probabilities: {about}",
+            partial(claimed.claimed, world),
+            [
+                Control(".2 better, an experiment that Headway draws", partial(claimed.drawn, world, gain=0.2)),
+                Control("equal, an experiment that Headway draws", partial(claimed.drawn, world)),
+            ],
+        )
+        for name, about, world in (
+            ("hard_cases", "explores in hard cases only", claimed.hard_cases),
+            ("hidden_context", "acts by what it does not log", claimed.hidden_context),
+            ("user_hash", "arms by a hash of the user", claimed.user_hash),
+        )
+    ),
+    Situation(
+        "action_removed",
+        "the candidate's favourite action is removed, then the proof",
+        actions.removed,
+        [Control("better without it", actions.removed_and_better)],
+    ),
+    Situation(
+        "action_added",
+        "an action is added that the candidate expects too much of, then the proof",
+        actions.added,
+        [Control("learned again", actions.added_and_better)],
+    ),
     Situation(
         "clipped",
         "rewards cut off by the range",

@@ -61,6 +61,14 @@ export interface CheckupAnswer {
   checks: FindingAnswer[];
 }
 
+/** Decisions whose probabilities a client sent, and the rule's result on those alone that Headway drew. */
+export interface Claims {
+  rows: number;
+  drawn: number;
+  statistic: number;
+  statistic_worse: number;
+}
+
 /** What the reply should have said (edit), or what is wrong with it (critique). */
 export interface CommentRequest {
   kind: "critique" | "edit";
@@ -284,6 +292,7 @@ export interface Evidence {
   prospect?: Prospect | null;
   test?: string;
   waiting?: Waiting | null;
+  claims?: Claims | null;
 }
 
 export interface EvidenceRow {
@@ -477,6 +486,7 @@ export interface Guard {
   message: string;
   undecided?: boolean;
   needed?: number | null;
+  cure?: string;
 }
 
 export interface GuardAnswer {
@@ -758,6 +768,8 @@ export interface ProblemRun {
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
+  trust_claims?: boolean;
+  predicts_only?: boolean;
   why?: string;
 }
 
@@ -831,6 +843,7 @@ export interface RaterShare {
   statistic_worse?: number;
   threshold_worse?: number;
   region?: string;
+  members?: string[];
 }
 
 export interface RatersAnswer {

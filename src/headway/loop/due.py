@@ -59,7 +59,7 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
         return Due()  # the current policy cannot be loaded: nothing can be compared with it
     guard = guards(standing, marks)
     act = standing.promote == "auto" and standing.admitted
-    if not may_train or standing.waits or act:
+    if not may_train or (standing.waits and standing.decided) or act:
         return Due(guard=guard, act=act)
     if standing.turn or standing.learns:
         return Due(guard=guard, turn=standing.turn, learn=standing.learns, prove=True)

@@ -18,15 +18,22 @@ def conclusion(verdict: Verdict) -> str:
     candidate, against = evidence.candidate, evidence.against
     match verdict.word:
         case "better":
-            return f"{candidate} is better than {against}: {_bound(evidence, 0)}."
+            better = "predicts better than" if evidence.reliance == "predictions" else "is better than"
+            return f"{candidate} {better} {against}: {_bound(evidence, 0)}{_provided(evidence)}."
         case "worse":
-            return f"{candidate} is worse than {against}: {_harm(verdict, evidence)}. Keep {against}."
+            return (
+                f"{candidate} is worse than {against}: {_harm(verdict, evidence)}{_provided(evidence)}. Keep {against}."
+            )
         case "too early":
             return f"Too early to tell whether {candidate} is better than {against}: {_more(verdict, evidence)}."
         case "no difference":
             return f"No difference between {candidate} and {against}: {_nothing(verdict)}. Keep {against}."
         case "cannot tell":
             return f"Cannot tell whether {candidate} is better than {against}: {_cause(verdict)}"
+
+
+def _provided(evidence: Evidence) -> str:
+    return ", if the probabilities that your client sent are true" if evidence.reliance == "claims" else ""
 
 
 def gap(value: float) -> str:

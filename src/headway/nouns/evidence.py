@@ -11,6 +11,7 @@ __all__ = [
     "CLIPPING",
     "CLIPPING_AGAINST",
     "SAME_CHOICES",
+    "Claims",
     "Diagnostic",
     "Estimate",
     "Evidence",
@@ -20,6 +21,7 @@ __all__ = [
     "Prospect",
     "RaterShare",
     "Refusal",
+    "Reliance",
     "Verdict",
     "VerdictState",
     "VerdictWord",
@@ -34,6 +36,7 @@ SAME_CHOICES = "same_choices"  # the check that fails if two policies make the s
 VerdictState = Literal["pass", "wait", "no difference", "refused", "worse"]
 VerdictWord = Literal["better", "worse", "too early", "no difference", "cannot tell"]
 Refusal = Literal["data", "few", "same", "guard", "ended"]
+Reliance = Literal["claims", "predictions"]  # what a verdict rests on that only a person may accept
 _WORDS: Mapping[str, VerdictWord] = {
     "pass": "better", "worse": "worse", "wait": "too early", "no difference": "no difference",
 }  # fmt: skip
@@ -153,6 +156,16 @@ class RaterShare:
         return sum(name not in trusted for name in self.members or (self.name,)) < max(1, min(2, len(self.members)))
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Decisions whose probabilities a client sent, and the rule's result on those alone that Headway drew."""
+
+    rows: int
+    drawn: int
+    statistic: float  # of the decisions that Headway drew
+    statistic_worse: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """The input of the gate. The same data hash and policies give equal evidence."""
@@ -198,11 +211,32 @@ class Evidence:
     prospect: Prospect | None = None  # None: too early to say, or the test has no limit
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
     waiting: Waiting | None = None  # decisions that could not be counted yet when this was computed
+    claims: Claims | None = None  # None: Headway drew every decision
 
     @property
     def unit(self) -> str:
         """What `n` counts."""
         return _UNITS.get(self.kind, "rows")
+
+    @property
+    def reliance(self) -> Reliance | None:
+        """What a result rests on that only a person may accept.
+
+        claims        without the decisions whose probabilities a client sent, it would be another one
+        predictions   held-out rows show who predicts better, not what another action would have earned
+        """
+        if self.kind == "heldout":
+            return "predictions"
+        return "claims" if self._by_claims() else None
+
+    def _by_claims(self) -> bool:
+        claims = self.claims
+        if claims is None:
+            return False
+        least = self.threshold if self.threshold_worse is None else self.threshold_worse
+        few = claims.drawn < self._least()
+        better = self.statistic > self.threshold and (few or claims.statistic <= self.threshold)
+        return better or (self.statistic_worse > least and claims.statistic_worse <= least)
 
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
@@ -225,8 +259,10 @@ class Evidence:
 
     def _alone(self, rater: RaterShare) -> bool:
         """Whether fewer decisions remain without it than any log must have."""
-        least = max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
-        return rater.others < least
+        return rater.others < self._least()
+
+    def _least(self) -> float:
+        return max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Verdict
+from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
+from headway.promote.reliance import reliance_words
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
@@ -31,12 +32,13 @@ __all__ = [
     "accusers",
     "admission",
     "blocks",
+    "contested",
     "resting_on",
     "verdict",
     "worse",
 ]
 
-AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
+AdmissionState = Literal["admitted", "asks", "already_current", "unproven", "stale", "refused"]
 
 WAITING = "waiting for their outcome"  # decisions that are not mature yet, among the counts of an evidence
 _BET = "betting"  # the rule for logged decisions
@@ -57,6 +59,7 @@ class GateRules:
     waived: frozenset[str] = frozenset()
     guards: bool = True
     trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project itself always may
+    accepted: frozenset[Reliance] = frozenset()  # what a person lets a promotion rest on
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
@@ -72,6 +75,7 @@ class Admission:
     """Whether a candidate may become current now. `promote` and the next step both follow it.
 
     admitted          the gate is off, or the evidence is fresh and its verdict is a pass
+    asks              the same, but the verdict rests on what only a person may accept (`Evidence.reliance`)
     already_current   there is nothing to promote
     unproven          there is no evidence
     stale             the evidence is bound to other terms: another policy is current, or the configuration, the reward
@@ -102,6 +106,7 @@ def admission(
     if judged is not None and judged.passed and evidence is not None and not evidence.test:
         changed = (*changed, "the look was not charged to the error budget")
     fresh = evidence is not None and not changed
+    accepted = evidence is not None and evidence.reliance in {None, *(rules.accepted if rules else ())}
     state: AdmissionState
     if terms.candidate_hash == terms.against_hash:
         state = "already_current"
@@ -111,8 +116,10 @@ def admission(
         state = "unproven"
     elif not fresh:
         state = "stale"
+    elif judged.passed:
+        state = "admitted" if accepted else "asks"
     else:
-        state = "admitted" if judged.passed else "refused"
+        state = "refused"
     return Admission(state=state, verdict=judged, fresh=fresh, changed=changed)
 
 
@@ -128,7 +135,7 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     if worse(evidence):
         return Verdict(
             state="worse",
-            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.", *_accused(evidence, rules)),
+            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.", *contested(evidence, rules)),
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
@@ -226,7 +233,9 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
     if evidence.statistic > evidence.threshold:
         return Verdict(
-            state="pass", reasons=(_passed(evidence), *depends_on(deciding), *_declaration(evidence)), evidence=evidence
+            state="pass",
+            reasons=(_passed(evidence), *reliance_words(evidence), *depends_on(deciding), *_declaration(evidence)),
+            evidence=evidence,
         )
     if evidence.ended:
         return Verdict(
@@ -290,10 +299,11 @@ def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
     return tuple(name for name in accusing if not named[name].excused(allowed)) if worse(evidence) else ()
 
 
-def _accused(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+def contested(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+    """Why only a person takes back a policy that is proven worse; empty if that may happen automatically."""
     names = accusers(evidence, rules)
     if not names:
-        return ()
+        return reliance_words(evidence) if worse(evidence) else ()
     who = f"the key {names[0]!r}" if len(names) == 1 else f"one of the keys {', '.join(map(repr, names))}"
     return (f"But only by the ratings of {who}: without them it is not, so nothing is rolled back automatically.",)
 
@@ -342,10 +352,7 @@ def _passed(evidence: Evidence) -> str:
             f"at {_e(evidence.threshold)}."
         )
     if evidence.kind == "heldout":
-        return (
-            f"Predicts held-out rows better than {evidence.against}: {_range(evidence)} ({evidence.rule}). "
-            "That does not show that it earns more."
-        )
+        return f"Predicts held-out rows better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
     return f"Better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
 
 

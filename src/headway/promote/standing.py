@@ -95,9 +95,14 @@ class Standing:
         return self.admission is not None and self.admission.state == "admitted"
 
     @property
+    def asks(self) -> bool:
+        """Whether it is proven by what only a person may accept (`Evidence.reliance`)."""
+        return self.admission is not None and self.admission.state == "asks"
+
+    @property
     def waits(self) -> bool:
-        """Whether it waits for a person: proven, and `promote = "ask"`."""
-        return self.promote == "ask" and self.gate == "on" and self.admitted
+        """Whether it waits for a person: proven, and `promote = "ask"`; or by what only a person may accept."""
+        return self.asks or (self.promote == "ask" and self.gate == "on" and self.admitted)
 
     @property
     def proven(self) -> bool:
@@ -111,9 +116,14 @@ class Standing:
 
     @property
     def decided(self) -> bool:
-        """Whether the test of the candidate is over: better, worse, no difference, or refused for good."""
+        """Whether the test of the candidate is over: better, worse, no difference, or refused for good.
+
+        Not while it passes by a client's claims only: decisions that Headway draws may show it yet.
+        """
         verdict, evidence = self.verdict, self.evidence
         if verdict is None or evidence is None or verdict.state == "wait":
+            return False
+        if self.asks and evidence.reliance == "claims":
             return False
         if verdict.state == "refused" and verdict.disowned:  # by a data check, which may still recover
             return bool(self.most) and evidence.n >= self.most

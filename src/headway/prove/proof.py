@@ -118,7 +118,7 @@ class LogProof:
             digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
         for name in sorted(chunk.without.keys() - self.without.keys()):
             if len(self.without) < MOST_RATERS:
-                self.without[name], self._others[name] = self._fork(), deepcopy(self._known)
+                self.without[name], self._others[name] = self.fork(), deepcopy(self._known)
         if self._hashes:
             self._hash_raters(chunk)
         self._feed(chunk)
@@ -168,7 +168,7 @@ class LogProof:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
         return self.bets.bounds() if self.n else None
 
-    def _fork(self) -> LogProof:
+    def fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
         made = copy(self)
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}

@@ -21,6 +21,7 @@ from headway.nouns.evidence import Waiting
 from headway.nouns.records import Settled, Situation
 from headway.nouns.times import moment
 from headway.project.learn import encoder_spec
+from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
@@ -151,6 +152,7 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
         guards=tuple(settings.guards),
         rewards=rewards,
         unread=reader.unread,
+        today=reader.today,
         at_random=settings.missing == "at random",
         checks=checks,
     )
@@ -181,12 +183,14 @@ class ProofRows:
     since: float = 0.0  # only decisions after this time
     after: int | None = None  # the last decision that does not count, because the candidate's experiment began then
     unread: Unread = field(init=False)
+    today: ActionsToday = field(init=False)
     _seqs: list[int] = field(init=False)
     _late: Draws = field(init=False)  # after the maturity mark
     _before_change: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.unread = Unread(self.project, self.settings, self.candidate, self.current)
+        self.today = ActionsToday(self.project, self.settings)
         order = self.project.query.draws(self.settings.name)
         changed = last_change(self.project, self.settings.name)
         counts = order.at > max(changed, self.since) * 1e6
@@ -221,6 +225,7 @@ class ProofRows:
                 and (self.newest is not None or self.unread.speaks(row.decision, row.first or None))
             ),
             left,
+            self.today,
         )
 
     def waiting(self, more: int) -> Waiting | None:
@@ -271,8 +276,8 @@ def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
     return InvalidInput(
         f"No settled decision of {task!r} can be evidence: {listed}.",
         code="propensity_unknown",
-        hint="A proof needs the probability that each decision was made with: let Headway decide, or import "
-        "it (--map propensity=COLUMN).",
+        hint="A proof needs decisions over today's actions, and the probability that each was made with: let Headway "
+        "decide, or import it (--map propensity=COLUMN).",
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.evidence import Evidence, Plan
+from headway.nouns.evidence import Evidence, Plan, Reliance
 from headway.project.decide.serving import baseline_ref
 from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, CurrentPolicy
@@ -138,9 +138,12 @@ def most_decisions(settings: TaskSettings) -> int:
     return MOST_TIMES * settings.decide_within
 
 
-def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.GateRules:
+def gate_rules(
+    settings: TaskSettings, trust: Sequence[str] = (), accepted: frozenset[Reliance] = frozenset()
+) -> gate.GateRules:
     """What the gate asks of this task's candidates."""
-    return gate.GateRules(margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}))
+    trusted = frozenset({*settings.trust_keys, *trust})
+    return gate.GateRules(margin=settings.margin, trusted=trusted, accepted=accepted)
 
 
 def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:
