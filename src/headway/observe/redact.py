@@ -93,13 +93,14 @@ _CARD = re.compile(r"(?<![0-9.-])(?:[0-9][ -]?){12,18}[0-9](?![0-9-])")
 class Redactor:
     """Removes the kinds of data that the settings name; without any, it does nothing. Thread-safe."""
 
-    __slots__ = ("_finders", "_least", "_secrets", "kinds")
+    __slots__ = ("_finders", "_least", "_least_value", "_secrets", "kinds")
 
     def __init__(self, kinds: tuple[Redaction, ...] = ("secrets",)) -> None:
         self.kinds = kinds
         self._secrets = "secrets" in kinds
         self._finders: list[Callable[[str], Iterator[Span]]] = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
         self._least = 1_000_000_000 if not kinds else 6 if self._finders else 12
+        self._least_value = 6 if self._finders else _LEAST
 
     def __call__(self, text: str) -> str:
         """The text, with a mark in place of each removed part."""
@@ -116,18 +117,23 @@ class Redactor:
         """The state, with names and texts redacted; a text that a name calls a password is one. The same if clean."""
         if not self.kinds:
             return state
-        clean: dict[str, Value] = {}
-        same = True
+        changed: dict[str, tuple[str, Value]] = {}
         for name, value in state.items():
             known = name if len(name) < _LONG_NAME else self(name)
-            if isinstance(value, str) and len(value) > 5:
+            if type(value) is str and len(value) >= self._least_value and not value.isalpha():
                 text = f"{known}={value}"
                 found = self(text)
                 if found is not text:
-                    value, same = found.removeprefix(f"{known}="), False
-            same = same and known is name
-            clean[known if known is name or known not in clean else f"{known} ({len(clean)})"] = value
-        return state if same else clean
+                    changed[name] = known, found.removeprefix(f"{known}=")
+            if known is not name:
+                changed.setdefault(name, (known, value))
+        if not changed:
+            return state
+        clean: dict[str, Value] = {}
+        for name, value in state.items():
+            known, value = changed.get(name, (name, value))
+            clean[f"{known} ({len(clean)})" if known in clean else known] = value
+        return clean
 
     def candidates(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """Names and features redacted; names that became equal are counted: `[redacted:api-key] (2)`."""
