@@ -51,7 +51,7 @@ def test_the_sums_do_not_depend_on_the_chunks() -> None:
     for start in range(0, 1_000, 130):
         parts.add(x[start : start + 130], low[start : start + 130], 9.0)
     assert parts.log_wealth(0.01) == pytest.approx(whole.log_wealth(0.01), rel=1e-12)
-    assert parts.lower_bound() == pytest.approx(whole.lower_bound(), rel=1e-9)
+    assert parts.lower_bound(-9.0) == pytest.approx(whole.lower_bound(-9.0), rel=1e-9)
 
 
 def test_no_row_can_take_more_than_the_allowed_share_of_the_wealth() -> None:
@@ -84,8 +84,8 @@ def test_the_lower_bound_is_below_the_true_mean_and_gets_close() -> None:
         x = scores(20_000, 100 + seed, mean=truth)
         bets = Bets(ALPHA)
         bets.add(x, lowest(20_000, -8.95), 9.0)
-        below += bets.lower_bound() <= truth
-        near += bets.lower_bound() > truth - 0.12
+        below += bets.lower_bound(-9.0) <= truth
+        near += bets.lower_bound(-9.0) > truth - 0.12
     assert below >= 88  # 96 expected, six standard errors below
     assert near >= 75
 

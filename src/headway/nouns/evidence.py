@@ -233,20 +233,45 @@ class Evidence:
         claims = self.claims
         if claims is None:
             return False
-        least = self.threshold if self.threshold_worse is None else self.threshold_worse
         few = claims.drawn < self._least()
-        better = self.statistic > self.threshold and (few or claims.statistic <= self.threshold)
-        return better or (self.statistic_worse > least and claims.statistic_worse <= least)
+        better = self.shows_better and (few or claims.statistic <= self.threshold)
+        least = self.threshold if self.threshold_worse is None else self.threshold_worse
+        return better or (self.shows_worse and claims.statistic_worse <= least)
+
+    @property
+    def shows_better(self) -> bool:
+        """Whether the rule proves the candidate better by more than the margin."""
+        return self.statistic > self.threshold
+
+    @property
+    def shows_worse(self) -> bool:
+        """Whether the rule's other side proves it worse."""
+        return self.statistic_worse > (self.threshold if self.threshold_worse is None else self.threshold_worse)
+
+    def proven(self, side: Literal["better", "worse"]) -> float | None:
+        """By how much it is better or worse at least, above 0; None if that is not known."""
+        if self.bounds is None:
+            return None
+        least = self.bounds[0] if side == "better" else -self.bounds[1]
+        return least if least > 0.0 else None
+
+    def consistent(self) -> bool:
+        """Whether the bounds hold the estimate, and what the rule proves."""
+        if self.bounds is None:
+            return True
+        low, high = self.bounds
+        holds = low <= self.difference.value <= high
+        return holds and (not self.shows_better or low >= self.margin) and (not self.shows_worse or high <= 0.0)
 
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
-        if self.statistic <= self.threshold:
+        if not self.shows_better:
             return ()
         return tuple(rater.name for rater in self._named() if self._alone(rater) or rater.statistic <= rater.threshold)
 
     def deciding_worse(self) -> tuple[str, ...]:
         """Keys without which the candidate would not be proven worse."""
-        if self.statistic_worse <= (self.threshold if self.threshold_worse is None else self.threshold_worse):
+        if not self.shows_worse:
             return ()
         return tuple(
             rater.name

@@ -193,7 +193,7 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
             evidence=evidence,
             refusal="guard" if any(guard.difference.n for guard in failed) else "data",
         )
-    if not bad or evidence.statistic <= evidence.threshold:
+    if not bad or not evidence.shows_better:
         return None
     reasons = tuple(f"Guard {guard.name} is not shown to be within its tolerance: {guard.message}." for guard in bad)
     if evidence.ended:
@@ -231,7 +231,7 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
 
 
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
-    if evidence.statistic > evidence.threshold:
+    if evidence.shows_better:
         return Verdict(
             state="pass",
             reasons=(_passed(evidence), *reliance_words(evidence), *depends_on(deciding), *_declaration(evidence)),
@@ -280,7 +280,6 @@ def worse(evidence: Evidence) -> bool:
     Applies the rule's other side without the margin. Overlap checks still apply: a log that cannot support a promotion
     cannot support a rollback either. Checks that protect only a pass do not, nor do guards.
     """
-    threshold = evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse
     waived = _FOR_A_PASS | ({"rows"} if evidence.rule.startswith(_BET) else set())
     if any(diagnostic.name == CLIPPING_AGAINST for diagnostic in evidence.diagnostics):
         waived |= {CLIPPING}  # which is about a pass; before there were two checks, it was about both
@@ -289,7 +288,7 @@ def worse(evidence: Evidence) -> bool:
         for diagnostic in evidence.diagnostics
         if diagnostic.name not in waived
     )
-    return not blocked and evidence.statistic_worse > threshold
+    return not blocked and evidence.shows_worse
 
 
 def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
@@ -359,14 +358,17 @@ def _passed(evidence: Evidence) -> str:
 def _short(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"E-value {_e(evidence.statistic)} is below {_e(evidence.threshold)}"
-    low = evidence.bounds[0] if evidence.bounds is not None else float("-inf")
-    return f"lower bound {low:+.4f} is not above {evidence.margin:g}"
+    if evidence.bounds is None:
+        return "the test does not exclude that it is no better"
+    return f"lower bound {evidence.bounds[0]:+.4f} is not above {evidence.margin:g}"
 
 
 def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
-    low, high = evidence.bounds or (float("-inf"), float("inf"))
+    if evidence.bounds is None:
+        return f"about {evidence.difference.value:+.4f}, without a bound"
+    low, high = evidence.bounds
     return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} at every look"
 
 

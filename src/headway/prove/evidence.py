@@ -142,7 +142,7 @@ def evidence_of(
         diagnostics=_diagnostics(proof, about, floors, training),
         guards=judged,
         curve=tuple(proof.curve) if shown is not None else (),
-        bounds=proof.bounds(),
+        bounds=proof.bounds(about.margin),
         ended=proof.ended,
         raters=standing(proof, margin=about.margin),
         prospect=prospect(proof, about),

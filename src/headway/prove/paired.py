@@ -179,8 +179,8 @@ def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *,
         worse.add(-pairs, np.full(pairs.size, -width), past.variance)
         past.add(pairs)
         if display and (start // _STEP in points or start + _STEP >= used.size):
-            low, high = max(better.lower_bound() + about.margin, -width), min(-worse.lower_bound(), width)
-            curve.append((better.n, better.total / better.n + about.margin, low, high))
+            low = better.lower_bound(-width - about.margin) + about.margin
+            curve.append((better.n, better.total / better.n + about.margin, low, -worse.lower_bound(-width)))
     return _Tested(
         rule=about.bet,
         statistic=better.log_wealth(),

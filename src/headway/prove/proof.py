@@ -164,9 +164,9 @@ class LogProof:
         """ln E for "worse"; it is proven above ln 1/alpha_worse."""
         return self.bets.worse.log_wealth()
 
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self, margin: float = 0.0) -> tuple[float, float] | None:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
-        return self.bets.bounds() if self.n else None
+        return self.bets.bounds(margin) if self.n else None
 
     def fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
