@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import inf, log, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ GAMBLERS = 16
 MOST = 0.8  # the largest share of the wealth that one row may take
 _AROUND = (0.7, 1.0, 1.4)  # a registered test stakes the best λ for its horizon, and two neighbours
 _AROUND_SHARES = (0.2, 0.6, 0.2)
+_BLOCKS = 200  # a test that ends chooses a new stake so often
+_MOST_MISSING = 50.0
+_BEYOND = 0.02  # of the logarithm of the wealth: how far beyond its threshold it is kept
 RESTARTS = (0, *(256 * 2**k for k in range(10)))  # rows after which a guard's gamblers start
 LATE_SHARE = 0.2  # of the starting money: for those that start later
 TUNED_FOR_HARM = 200  # a guard looks for harm that this many rows can show
@@ -64,12 +67,25 @@ def stakes(alpha: float, horizon: int | None, tuned_at: int = TUNED_AT) -> tuple
 class Bets:
     """The wealth of the gamblers, from sums in constant memory; any m can be asked about afterwards.
 
-    `guard`: the gamblers look for harm that may begin late (`RESTARTS`).
+    `guard`: the gamblers look for harm that may begin late (`RESTARTS`). `ends`: no row after the horizon is bet on,
+    and the stakes aim at exceeding `margin`.
     """
 
-    def __init__(self, alpha: float, horizon: int | None = None, *, guard: bool = False) -> None:
-        self.alpha = alpha
+    def __init__(
+        self,
+        alpha: float,
+        horizon: int | None = None,
+        *,
+        guard: bool = False,
+        ends: bool = False,
+        margin: float = 0.0,
+    ) -> None:
+        self.alpha, self._margin = alpha, margin
         self.stakes, self.shares = stakes(alpha, horizon, TUNED_FOR_HARM if guard else TUNED_AT)
+        self._most = MOST
+        self._ends = horizon if ends else None  # one gambler, who looks at what is left
+        if self._ends is not None:
+            self.stakes, self.shares = self.stakes[1:2], np.zeros(1)
         self.starts = np.zeros(self.stakes.size)  # rows before a gambler's first bet
         if guard:
             self.starts = np.repeat(np.array(RESTARTS, dtype=np.float64), self.stakes.size)
@@ -95,13 +111,49 @@ class Bets:
         """
         if scores.size == 0:
             return np.zeros((self.stakes.size, 0))
+        if self._ends is not None:
+            return self._add_blocks(scores, lowest, variance, differs, max(1, self._ends // _BLOCKS))
+        return self._add(scores, lowest, variance, differs)
+
+    def _add_blocks(
+        self, scores: Floats, lowest: Floats, variance: Floats | float, differs: NDArray[np.bool_] | None, size: int
+    ) -> Floats:
+        """Bet on a test that ends, with a new stake after every `size` rows, by what is missing and what is left."""
+        spread = np.broadcast_to(variance, scores.shape)
+        won, start = [], 0
+        while start < scores.size:
+            stop = min(scores.size, start + size - self.n % size)
+            cut = slice(start, stop)
+            if self.n % size == 0:
+                self._choose_stake()
+            won.append(self._add(scores[cut], lowest[cut], spread[cut], None if differs is None else differs[cut]))
+            start = stop
+        return np.concatenate(won, axis=1)
+
+    def _choose_stake(self) -> None:
+        """The best λ for what is missing of the wealth and the rows that are left."""
+        missing = log(1.0 / self.alpha) - max(float((self.wealth + self._moved(self._margin))[0]), -_MOST_MISSING)
+        if missing > -_BEYOND:
+            left = max(1, (self._ends or 0) - self.n)
+            self.stakes = np.array([sqrt(2.0 * (missing + 2.0 * _BEYOND) / left)])
+            self._most = MOST
+        else:  # won: what is beyond the threshold goes on betting
+            self._most = min(MOST, 1.0 - exp(missing + _BEYOND / 2.0))
+
+    def _add(
+        self,
+        scores: Floats,
+        lowest: Floats,
+        variance: Floats | float,
+        differs: NDArray[np.bool_] | None,
+    ) -> Floats:
         waits = self.starts[:, None] > np.arange(self.n, self.n + scores.size) if self.starts[-1] > self.n else None
         self.n += scores.size
         self.total += float(scores.sum())
         lowest = np.minimum(np.minimum.accumulate(lowest), self.lowest)
         self.lowest = float(lowest[-1])
         rate = np.multiply.outer(self.stakes, 1.0 / np.sqrt(np.maximum(variance, 1e-24)) * np.ones(scores.size))
-        np.minimum(rate, MOST / np.maximum(-lowest, 1e-12), out=rate)
+        np.minimum(rate, self._most / np.maximum(-lowest, 1e-12), out=rate)
         active = None if waits is None else ~waits
         if active is not None:
             rate *= active
@@ -132,15 +184,19 @@ class Bets:
             return 0.0
         wealth = self.wealth - less
         if mean != 0.0:
-            drawn = self.differ.moved(mean)
-            if self.agree.most.any():
-                here = self.differ.moved(mean * self.rows / np.maximum(self.differing, 1.0))
-                unknown = inf if mean < 0.0 else -inf  # before the first row on which the policies differ
-                drawn = np.minimum(drawn + self.agree.moved(mean), np.where(self.differing > 0.0, here, unknown))
-            wealth = wealth + drawn
+            wealth = wealth + self._moved(mean)
         wealth = self.shares + np.where(mean * self.rows < self.gain, wealth, np.minimum(wealth, 0.0))
         top = float(wealth.max())
         return top + log(float(np.exp(wealth - top).sum())) if top > -inf else -inf
+
+    def _moved(self, mean: float) -> Floats:
+        """[gambler]; what the wealth at another mean differs by from that at 0, at most."""
+        drawn = self.differ.moved(mean)
+        if not self.agree.most.any():
+            return drawn
+        here = self.differ.moved(mean * self.rows / np.maximum(self.differing, 1.0))
+        unknown = inf if mean < 0.0 else -inf  # before the first row on which the policies differ
+        return np.minimum(drawn + self.agree.moved(mean), np.where(self.differing > 0.0, here, unknown))
 
     def lower_bound(self, least: float, passed: float = 0.0) -> float:
         """All means below this one are excluded, at all times at once; `least` if no higher one is.

@@ -98,6 +98,7 @@ def log_proof(about: About, guards: Sequence[GuardRule] = (), *, hashing: bool =
         guard=about.guard,
         most_share=about.most_share,
         guards=guards,
+        margin=about.margin,
     )
 
 

@@ -139,7 +139,11 @@ def _paired(
     if scores.limits is None:
         tested = _by_sequence(used, about, unit)
     else:
-        tested = _by_bets(used, about, scores.limits, horizon or scores.tuned_at, display=scores.display)
+        better, worse = (
+            Bets(alpha, horizon or scores.tuned_at, ends=horizon is not None)
+            for alpha in (about.share, about.alpha_worse)
+        )
+        tested = _by_bets(used, about, scores.limits, better, worse, display=scores.display)
     mean = _column(used)
     plain = mean.estimate("paired mean")
     return compose(
@@ -166,10 +170,9 @@ def _paired(
     )
 
 
-def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *, display: bool) -> _Tested:
+def _by_bets(used: Floats, about: About, limits: Limits, better: Bets, worse: Bets, *, display: bool) -> _Tested:
     """Bets on the differences, which lie within the limits' width; stakes depend on earlier pairs only."""
     width = limits[1] - limits[0]
-    better, worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
     past = _column(np.array([-width / 2.0, width / 2.0]))  # before the first pair: the widest spread
     points = set(np.unique(np.linspace(0, used.size // _STEP, _POINTS).astype(int)).tolist())
     curve = []

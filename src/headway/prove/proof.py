@@ -51,6 +51,7 @@ class LogProof:
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     `guard`: the candidate acts, and "worse" also finds harm that begins late.
     `most_share`: the share of the traffic that an experiment could give the candidate. `guards`: metrics to judge.
+    `margin`: what a registered test is to exceed; its stakes aim at it.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class LogProof:
         guard: bool = False,
         most_share: float = 0.0,
         guards: Sequence[GuardRule] = (),
+        margin: float = 0.0,
     ) -> None:
         self.plan = plan
         self.most_share = most_share
         self.alpha, self.alpha_worse = alpha, alpha_worse
         horizon = None if plan is None else plan.horizon
-        self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard)
+        self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard, margin=margin)
         self.arms: tuple[str, ...] = ()
         self.rows = 0
         self.counts: dict[str, int] = {}

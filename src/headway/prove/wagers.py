@@ -24,6 +24,7 @@ _FEWEST = 0.05  # of the rows: the policies are taken to differ on at least so m
 class Wagers:
     """`better` and `worse` are the bets; `variance` is the scores' variance that the stakes of the next rows go by.
 
+    `margin`: what a test with a horizon is to exceed.
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     """
 
@@ -35,8 +36,10 @@ class Wagers:
         reward_range: tuple[float, float] | None,
         *,
         guard: bool = False,
+        margin: float = 0.0,
     ) -> None:
-        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon, guard=guard)
+        self.better = Bets(alpha, horizon, ends=horizon is not None, margin=margin)
+        self.worse = Bets(alpha_worse, horizon, guard=guard, ends=horizon is not None and not guard)
         self.variance = 0.0  # 0: not known yet
         self.low, self.high = reward_range or (0.0, 1.0)
         self.at_worst = 0  # rows that count at their worst value
