@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from _situations import (
+    actions,
     beyond,
     budget,
-    corrected,
+    claimed,
     late,
+    order,
     ordinary,
     promise,
     propensities,
@@ -74,34 +77,6 @@ SITUATIONS: tuple[Situation, ...] = (
         ],
     ),
     Situation("left_open", "attack: a decide-only agent leaves 52% open", late.left_open),
-    Situation("corrected_2h", "one action's failures read 1 at first, corrected after 2 h", corrected.corrected_2h),
-    Situation(
-        "corrected_6h",
-        "the same, corrected after 6 h",
-        corrected.corrected_6h,
-        [Control("better; the log is a day old", corrected.corrected_and_better)],
-    ),
-    Situation("corrected_equal", "the same, the actions are equal", corrected.corrected_equal),
-    Situation("corrected_up", "one action's successes read 0 at first, for 6 h", corrected.corrected_up),
-    Situation("few_corrected", "1.5% of one action's failures read 1 for 6 h", corrected.few_corrected),
-    Situation(
-        "judged_then_rated",
-        "a judge says 1 at once, its word is withdrawn and a person says 0 after 6 h",
-        corrected.judged_then_rated,
-        [Control("better; the log is a day old", corrected.rated_and_better)],
-    ),
-    Situation(
-        "conversions_late",
-        "on_censored = 0 after 1 h; one action's conversions take 2 h",
-        corrected.conversions_late,
-        [Control("better, reward_after_s = 9000", corrected.conversions_in_time)],
-    ),
-    Situation(
-        "flagged_later",
-        "a nightly job sets safety_flag 20 h later",
-        corrected.flagged_later,
-        [Control("better; the log is older", corrected.flagged_and_better)],
-    ),
     Situation(
         "rescored",
         "all rewards rescored after training",
@@ -153,6 +128,34 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation("propensities_by_user", "client logs .5, acts by user", propensities.by_user),
     Situation("propensities_greedy", "client never explores, logs eps .2", propensities.greedy_logged_as_epsilon),
+    *(
+        Situation(
+            f"claimed_{name}",
+            f"client logs false probabilities: {about}",
+            partial(claimed.claimed, world),
+            [
+                Control(".2 better, an experiment that Headway draws", partial(claimed.drawn, world, gain=0.2)),
+                Control("equal, an experiment that Headway draws", partial(claimed.drawn, world)),
+            ],
+        )
+        for name, about, world in (
+            ("hard_cases", "explores in hard cases only", claimed.hard_cases),
+            ("hidden_context", "acts by what it does not log", claimed.hidden_context),
+            ("user_hash", "arms by a hash of the user", claimed.user_hash),
+        )
+    ),
+    Situation(
+        "action_removed",
+        "the candidate's favourite action is removed, then the proof",
+        actions.removed,
+        [Control("better without it", actions.removed_and_better)],
+    ),
+    Situation(
+        "action_added",
+        "an action is added that the candidate expects too much of, then the proof",
+        actions.added,
+        [Control("learned again", actions.added_and_better)],
+    ),
     Situation(
         "clipped",
         "rewards cut off by the range",
@@ -223,6 +226,12 @@ SITUATIONS: tuple[Situation, ...] = (
         "attack: two of six keys vote for the candidate, whatever it says",
         votes.two_collude,
         [Control("75% of the others prefer it too", votes.two_collude_on_a_better_one)],
+    ),
+    Situation(
+        "first_player",
+        "a world pays .2 more to the policy that plays an episode first",
+        order.first_player,
+        [Control("the candidate is .3 better", order.first_player_and_better)],
     ),
     Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
     Situation(

@@ -89,15 +89,23 @@ ORDINARY = [
 ]
 
 
-def filled(template: str, rng: random.Random) -> str:
-    """`{h32}` becomes 32 hexadecimal digits: see LETTERS. `{p12}` is a password, `{uuid}` one of version 4."""
+def filled(template: str, rng: random.Random, values: list[str] | None = None) -> str:
+    """`{h32}` becomes 32 hexadecimal digits: see LETTERS. `{p12}` is a password, `{uuid}` one of version 4.
+
+    What was put in is appended to `values`.
+    """
 
     class Fresh(dict[str, str]):
         def __missing__(self, name: str) -> str:
             if name == "uuid":
-                return str(uuid.UUID(int=rng.getrandbits(128), version=4))
-            size = int(name[1:])
-            return password(size, rng) if name[0] == "p" else "".join(rng.choices(LETTERS[name[0]], k=size))
+                value = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+            elif name[0] == "p":
+                value = password(int(name[1:]), rng)
+            else:
+                value = "".join(rng.choices(LETTERS[name[0]], k=int(name[1:])))
+            if values is not None:
+                values.append(value)
+            return value
 
     return template.format_map(Fresh())
 

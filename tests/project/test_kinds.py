@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns.errors import GateRefused, InvalidInput
 from headway.nouns.kit import catalogue
 from headway.project import Project
 from headway.project.prove.kinds.heldout import HELDOUT
@@ -67,11 +67,16 @@ def test_history_without_probabilities_is_judged_on_held_out_rows(family: str, t
         evidence = verdict.evidence
         assert evidence is not None
         assert (evidence.kind, evidence.rule, evidence.unit) == ("heldout", "betting", "held-out rows")
-        assert "does not show that it earns more" in verdict.reasons[0]
+        assert verdict.reasons[1] == "That does not show that it earns more."
         assert any("not who earns more" in note for note in evidence.notes)
         assert "predicts better" in report.text(verdict)
         assert 300 < evidence.n < 600, "only rows that training never read"
-        assert project.promote(task="route").policy == ref
+        with pytest.raises(GateRefused, match="does not show that it earns more"):
+            project.promote(task="route", trust_claims=True)
+        assert not project.standing("route").admitted, "the loop leaves it to a person, also with promote = auto"
+        assert project.next_step("route").command == f"headway promote route --policy {ref} --predicts-only"
+        entry = project.promote(task="route", predicts_only=True)
+        assert (entry.policy, entry.detail["accepted"]) == (ref, "predictions")
         assert project.decide("route", "hello", state={"x0": 0.1, "x1": 0.9, "x2": 0.2}).policy == ref
         project.rollback("route")
 

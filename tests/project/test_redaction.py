@@ -35,12 +35,14 @@ def tables(project: Project) -> str:
 
 def plant(project: Project, secret: str) -> list[str]:
     """Sends the text through every interface; returns the ids of the decisions."""
-    first = project.decide("route", f"use {secret} please", ["small", "large"], state={"note": secret, "n": 1})
+    first = project.decide(
+        "route", f"use {secret} please", ["small", "large"], state={"note": secret, "n": 1, secret: 2}
+    )
     described = [{"name": "small", "why": secret}, {"name": f"with {secret}", "cost": 2.0}]
     second = project.decide("route", "which?", described)
     third = project.record("route", f"{secret}", ["small", secret], action=secret, propensity=0.5)
     for answer in (first, second, third):
-        project.signal(answer.id, reward=1.0, label=f"saw {secret}")
+        project.signal(answer.id, {"reward": 1.0, secret[:60]: 1.0}, label=f"saw {secret}")
     asks = [Ask("route", f"{n} {secret}", ["small", "large"], {}) for n in range(3)]
     stored = project.submit(
         [decision for decision in project.consider_many(asks) if isinstance(decision, tuple)]

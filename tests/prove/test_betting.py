@@ -51,7 +51,7 @@ def test_the_sums_do_not_depend_on_the_chunks() -> None:
     for start in range(0, 1_000, 130):
         parts.add(x[start : start + 130], low[start : start + 130], 9.0)
     assert parts.log_wealth(0.01) == pytest.approx(whole.log_wealth(0.01), rel=1e-12)
-    assert parts.lower_bound() == pytest.approx(whole.lower_bound(), rel=1e-9)
+    assert parts.lower_bound(-9.0) == pytest.approx(whole.lower_bound(-9.0), rel=1e-9)
 
 
 def test_no_row_can_take_more_than_the_allowed_share_of_the_wealth() -> None:
@@ -84,22 +84,63 @@ def test_the_lower_bound_is_below_the_true_mean_and_gets_close() -> None:
         x = scores(20_000, 100 + seed, mean=truth)
         bets = Bets(ALPHA)
         bets.add(x, lowest(20_000, -8.95), 9.0)
-        below += bets.lower_bound() <= truth
-        near += bets.lower_bound() > truth - 0.12
+        below += bets.lower_bound(-9.0) <= truth
+        near += bets.lower_bound(-9.0) > truth - 0.12
     assert below >= 88  # 96 expected, six standard errors below
     assert near >= 75
 
 
 def test_planned_power_matches_simulated_bets() -> None:
     rng = np.random.default_rng(6)
-    n, uplift, walks = 1_000, 0.09, 2_000
-    bets = Bets(ALPHA, n)
-    x = rng.normal(uplift, 1.0, (walks, n)).clip(-4.0, 4.0 + 2 * uplift)
-    path = np.zeros((walks, n))
-    for stake, share in zip(np.minimum(bets.stakes, MOST / 4.0), np.exp(bets.shares), strict=True):
-        path += share * np.exp(np.cumsum(np.log1p(stake * x), axis=1))
-    won = float((path >= 1.0 / ALPHA).any(axis=1).mean())
-    assert won == pytest.approx(registered_power(n, 1.0, uplift, ALPHA, lowest=-4.0), abs=0.08)
+    n, uplift, walks = 600, 0.11, 200
+    won = ending_tests_won(rng.normal(uplift, 1.0, (walks, n)).clip(-4.0, 4.0 + 2 * uplift))
+    assert won == pytest.approx(registered_power(n, 1.0, uplift, ALPHA, lowest=-4.0), abs=0.1)
+
+
+def ending_tests_won(walks: np.ndarray[tuple[int, int], np.dtype[np.float64]], margin: float = 0.0) -> float:
+    """The share of tests with the horizon that pass at a look after every 20 rows."""
+    won = 0
+    for x in walks:
+        bets = Bets(ALPHA, x.size, ends=True, margin=margin)
+        for start in range(0, x.size, 20):
+            bets.add(x[start : start + 20], lowest(20, -4.0), 1.0)
+            if bets.log_wealth(margin) > LIMIT:
+                won += 1
+                break
+    return won / len(walks)
+
+
+def registered_power_of_one_stake(walks: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float:
+    """The same share if the stakes are chosen once, for the whole horizon."""
+    bets = Bets(ALPHA, walks.shape[1])
+    path = np.zeros(walks.shape)
+    for stake, share in zip(bets.stakes, np.exp(bets.shares), strict=True):
+        path += share * np.exp(np.cumsum(np.log1p(stake * walks), axis=1))
+    return float((path[:, 19::20] >= 1.0 / ALPHA).any(axis=1).mean())
+
+
+def test_tests_that_end_rarely_pass_without_an_effect() -> None:
+    rng = np.random.default_rng(7)
+    for margin in (0.0, 0.1):
+        x = rng.choice([-1.0 + margin, 1.0 + margin], (300, 400))
+        assert ending_tests_won(x, margin) <= 0.09  # 12 of 300 expected at most, four standard errors of room
+
+
+def test_a_test_that_ends_shows_more_with_the_same_rows_and_bounds_its_mean() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.choice([-1.0, 1.0], (150, 500), p=[0.44, 0.56])  # a mean of .12
+    assert ending_tests_won(x) >= registered_power_of_one_stake(x) + 0.05
+    below = []
+    for row in x:
+        whole, parts = Bets(ALPHA, 500, ends=True), Bets(ALPHA, 500, ends=True)
+        whole.add(row, lowest(500, -1.0), 1.0)
+        for start in range(0, 500, 37):
+            parts.add(row[start : start + 37], lowest(row[start : start + 37].size, -1.0), 1.0)
+        assert parts.log_wealth(0.01) == pytest.approx(whole.log_wealth(0.01), rel=1e-9)
+        bound = whole.lower_bound(-1.0)
+        assert bound <= row.mean()
+        below.append(bound <= 0.12)
+    assert sum(below) >= 137  # 144 expected
 
 
 def test_planned_decisions_grow_with_variance_and_shrink_with_uplift() -> None:

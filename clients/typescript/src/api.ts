@@ -61,6 +61,14 @@ export interface CheckupAnswer {
   checks: FindingAnswer[];
 }
 
+/** Decisions whose probabilities a client sent, and the rule's result on those alone that Headway drew. */
+export interface Claims {
+  rows: number;
+  drawn: number;
+  statistic: number;
+  statistic_worse: number;
+}
+
 /** What the reply should have said (edit), or what is wrong with it (critique). */
 export interface CommentRequest {
   kind: "critique" | "edit";
@@ -284,8 +292,7 @@ export interface Evidence {
   prospect?: Prospect | null;
   test?: string;
   waiting?: Waiting | null;
-  final_s?: number;
-  seen_s?: number;
+  claims?: Claims | null;
 }
 
 export interface EvidenceRow {
@@ -761,6 +768,8 @@ export interface ProblemRun {
 export interface PromoteRequest {
   task?: string | null;
   trust_keys?: string[];
+  trust_claims?: boolean;
+  predicts_only?: boolean;
   why?: string;
 }
 
@@ -1291,7 +1300,6 @@ export interface Waiting {
   open: number;
   counting: number;
   until: number;
-  final_s?: number;
 }
 
 /** What was written where; it counts once the programs that decide are started again. */

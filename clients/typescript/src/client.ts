@@ -163,10 +163,17 @@ export class Headway {
 
   /**
    * Make a policy current on its latest evidence; `GateRefused` if that does not justify it. Needs an admin key.
-   * `trustKeys`: keys whose ratings alone may decide it.
+   * `trustKeys`: keys whose ratings alone may decide it. `accept`: what else the evidence may rest on: probabilities
+   * that a client sent (`trust_claims`), or predictions of held-out rows (`predicts_only`).
    */
-  promote(policy: string, task?: string, trustKeys: string[] = []): Promise<EntryAnswer> {
-    const body = { ...(task === undefined ? {} : { task }), ...(trustKeys.length ? { trust_keys: trustKeys } : {}) };
+  promote(
+    policy: string,
+    task?: string,
+    trustKeys: string[] = [],
+    accept: { trust_claims?: boolean; predicts_only?: boolean } = {},
+  ): Promise<EntryAnswer> {
+    const trusted = trustKeys.length ? { trust_keys: trustKeys } : {};
+    const body = { ...(task === undefined ? {} : { task }), ...trusted, ...accept };
     return this.request("POST /v1/policies/{policy}/promote", { path: { policy }, body });
   }
 

@@ -253,9 +253,7 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
 
 
 def _unread(project: Project) -> Iterator[Finding]:
-    """Signals that nothing reads, usually a mistyped name, and outcomes that change after they were known."""
-    from headway.project import changing_outcomes
-
+    """Signals that nothing reads: usually a mistyped name."""
     for task in project.tasks():
         try:
             warnings = project.unread_names(task)
@@ -268,8 +266,6 @@ def _unread(project: Project) -> Iterator[Finding]:
                 found=" ".join(warnings)[:300],
                 cure="Send the name that the reward reads, or add this one to `reward` or `guards` in headway.toml.",
             )
-        if changing := changing_outcomes(project, task):
-            yield Finding(name=f"outcomes of {task}", ok=None, found=" ".join(changing))
 
 
 def _leaks(project: Project) -> Iterator[Finding]:

@@ -22,24 +22,36 @@ __all__ = ["promote", "rollback"]
 @click.option(
     "--trust-key", "trust", multiple=True, metavar="NAME", help="Let this key's ratings alone decide it; repeatable."
 )
+@click.option("--trust-claims", is_flag=True, help="Believe the probabilities that your client sent.")
+@click.option("--predicts-only", is_flag=True, help="Accept better predictions of held-out rows as the proof.")
 @click.option("--who", default="", help="Who made this choice, for the ledger; your user name by default.")
 def promote(
-    session: Session, task: str, policy: str | None, share: float | None, trust: tuple[str, ...], who: str
+    session: Session,
+    task: str,
+    policy: str | None,
+    share: float | None,
+    trust: tuple[str, ...],
+    trust_claims: bool,
+    predicts_only: bool,
+    who: str,
 ) -> None:
     """Make a proven candidate the current policy.
 
     Refused, with reasons, unless stored evidence shows that the candidate beats the current policy. Evidence that
-    depends on the ratings of a single key is not enough, unless you trust that key. With --canary 0.2 the candidate
-    makes a fifth of the decisions, so that a proof takes less time; --canary 0 ends it.
+    depends on the ratings of a single key, on probabilities that a client sent or on predictions alone is not enough,
+    unless you accept that. With --canary 0.2 the candidate makes a fifth of the decisions, so that a proof takes less
+    time; --canary 0 ends it.
     """
     if share is not None:
-        if trust:
-            raise click.UsageError("--canary needs no proof: omit --trust-key.")
+        if trust or trust_claims or predicts_only:
+            raise click.UsageError("--canary needs no proof: omit --trust-key, --trust-claims and --predicts-only.")
         _canary(session, task, policy, share, who)
         return
     with session.project() as project:
         before = project.current(task).ref
-        entry = project.promote(policy, task=task, who=who, trust_keys=trust)
+        entry = project.promote(
+            policy, task=task, who=who, trust_keys=trust, trust_claims=trust_claims, predicts_only=predicts_only
+        )
         synthetic = session.synthetic(project, task)
     session.show(
         Promotion(
@@ -50,6 +62,7 @@ def promote(
             why=entry.why,
             evidence=entry.evidence_id,
             trusted_keys=entry.detail.get("trusted_keys", []),
+            accepted=entry.detail.get("accepted"),
             synthetic=synthetic,
         )
     )
@@ -95,26 +108,6 @@ def rollback(session: Session, task: str, to: str | None, why: str, who: str) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promotion:
-    """A policy that became current on its evidence."""
-
-    task: str
-    current: str
-    current_hash: str
-    was: str
-    why: str
-    evidence: str | None
-    trusted_keys: Sequence[Any]
-    synthetic: int
-
-
-@renders(Promotion)
-def _promotion(out: Output, promotion: Promotion) -> None:
-    out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).", style="bold green")
-    out.line(f"Because: {promotion.why}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback:
     """A policy that became current again."""
 
@@ -129,6 +122,21 @@ class Rollback:
 @renders(Rollback)
 def _rollback(out: Output, rollback: Rollback) -> None:
     out.line(f"{rollback.task} now {rollback.current} (was {rollback.was}).", style="bold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion(Rollback):
+    """A policy that became current on its evidence."""
+
+    evidence: str | None
+    trusted_keys: Sequence[Any]
+    accepted: str | None  # "claims" or "predictions": what the evidence rests on
+
+
+@renders(Promotion)
+def _promotion(out: Output, promotion: Promotion) -> None:
+    out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).", style="bold green")
+    out.line(f"Because: {promotion.why}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

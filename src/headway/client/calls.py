@@ -263,13 +263,22 @@ class ServerVerbs:
 
     @ServerVerb
     def promote(
-        self, policy: str, *, task: str | None = None, trust_keys: Sequence[str] = ()
+        self,
+        policy: str,
+        *,
+        task: str | None = None,
+        trust_keys: Sequence[str] = (),
+        trust_claims: bool = False,
+        predicts_only: bool = False,
     ) -> ServerCall[dict[str, Any]]:
         """Make a policy current on its latest evidence; GateRefused if that is not enough. Needs an admin key.
 
-        `trust_keys`: only ratings by these keys count.
+        `trust_keys`: these keys may decide it alone. `trust_claims`: the evidence may rest on probabilities that a
+        client sent. `predicts_only`: better predictions of held-out rows are enough.
         """
         body: dict[str, Any] = {} if task is None else {"task": task}
+        body |= {"trust_claims": True} if trust_claims else {}
+        body |= {"predicts_only": True} if predicts_only else {}
         if trust_keys:
             body["trust_keys"] = list(trust_keys)
         path = f"/v1/policies/{_segment(policy)}/promote"

@@ -187,9 +187,20 @@ def _starts(project: Project, standing: Standing, candidate: CandidatePolicy, do
         done.notes.append(f"not tested: {ready.why}")
         return False
     if ready.experiment and standing.canary is None:
-        entry = project.start_experiment(done.task, policy=candidate.ref, who=WHO)
-        done.experiment = f"{candidate.ref} decides on {entry.share:.0%} of the traffic until its test ends"
+        _experiment(project, candidate, done)
     return True
+
+
+def _can_draw(project: Project, standing: Standing) -> bool:
+    """Whether decisions that Headway draws can replace a client's claims: it draws some already."""
+    settings, claims = project.settings.task(standing.task), standing.evidence and standing.evidence.claims
+    free = standing.experiment is None and standing.canary is None and not settings.canary
+    return free and settings.experiment == "auto" and settings.kind == "choice" and bool(claims and claims.drawn)
+
+
+def _experiment(project: Project, candidate: CandidatePolicy, done: CycleResult) -> None:
+    entry = project.start_experiment(done.task, policy=candidate.ref, who=WHO)
+    done.experiment = f"{candidate.ref} decides on {entry.share:.0%} of the traffic until its test ends"
 
 
 def _act(project: Project, standing: Standing, done: CycleResult) -> None:
@@ -197,7 +208,7 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
     candidate = standing.candidate
     if candidate is None:
         return
-    if standing.acts:
+    if standing.promote == "auto" and standing.admitted:
         try:
             entry = project.promote(candidate.ref, because=standing.verdict, task=done.task, who=WHO)
         except (Conflict, GateRefused) as error:  # the ledger changed meanwhile: the next cycle sees it
@@ -207,6 +218,9 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
         return
     if standing.waits:
         done.next, done.verdict, done.proved = next_step(standing), standing.verdict, candidate.ref
+    if standing.promote == "auto" and standing.asks and _can_draw(project, standing):
+        _experiment(project, candidate, done)
+        return
     if standing.decided and standing.verdict is not None and _experimenting(standing, candidate):
         ended = _ENDINGS[standing.verdict.state]
         project.stop_experiment(done.task, why=ended, who=WHO)

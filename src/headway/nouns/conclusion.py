@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.times import day, moment
 
@@ -18,9 +20,12 @@ def conclusion(verdict: Verdict) -> str:
     candidate, against = evidence.candidate, evidence.against
     match verdict.word:
         case "better":
-            return f"{candidate} is better than {against}: {_bound(evidence, 0)}."
+            better = "predicts better than" if evidence.reliance == "predictions" else "is better than"
+            return f"{candidate} {better} {against}: {_bound(evidence, 'better')}{_provided(evidence)}."
         case "worse":
-            return f"{candidate} is worse than {against}: {_harm(verdict, evidence)}. Keep {against}."
+            return (
+                f"{candidate} is worse than {against}: {_harm(verdict, evidence)}{_provided(evidence)}. Keep {against}."
+            )
         case "too early":
             return f"Too early to tell whether {candidate} is better than {against}: {_more(verdict, evidence)}."
         case "no difference":
@@ -29,22 +34,29 @@ def conclusion(verdict: Verdict) -> str:
             return f"Cannot tell whether {candidate} is better than {against}: {_cause(verdict)}"
 
 
+def _provided(evidence: Evidence) -> str:
+    return ", if the probabilities that your client sent are true" if evidence.reliance == "claims" else ""
+
+
 def gap(value: float) -> str:
     """+0.041, or +0.00022: a difference with digits that say something."""
     return f"{value:+.3f}" if value == 0.0 or abs(value) >= 0.0095 else f"{value:+.5f}"
 
 
-def _bound(evidence: Evidence, side: int) -> str:
+def _bound(evidence: Evidence, side: Literal["better", "worse"]) -> str:
     """The gate's bound on the side that matters."""
-    if evidence.kind == "preference" or evidence.bounds is None:
+    if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} comparisons with a winner"
     per = _PER.get(evidence.kind, " per row")
-    return f"by at least {gap(abs(evidence.bounds[side]))[1:]}{per}, by the gate's bound"
+    least = evidence.proven(side)
+    if least is None:
+        return "the test proves it, and does not say by how much"
+    return f"by at least {gap(least)[1:]}{per}, by the gate's bound"
 
 
 def _harm(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.state == "worse":
-        return _bound(evidence, 1)
+        return _bound(evidence, "worse")
     return "; ".join(_lower(reason.rstrip(".")) for reason in verdict.reasons)
 
 

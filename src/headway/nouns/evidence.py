@@ -11,6 +11,7 @@ __all__ = [
     "CLIPPING",
     "CLIPPING_AGAINST",
     "SAME_CHOICES",
+    "Claims",
     "Diagnostic",
     "Estimate",
     "Evidence",
@@ -20,6 +21,7 @@ __all__ = [
     "Prospect",
     "RaterShare",
     "Refusal",
+    "Reliance",
     "Verdict",
     "VerdictState",
     "VerdictWord",
@@ -34,6 +36,7 @@ SAME_CHOICES = "same_choices"  # the check that fails if two policies make the s
 VerdictState = Literal["pass", "wait", "no difference", "refused", "worse"]
 VerdictWord = Literal["better", "worse", "too early", "no difference", "cannot tell"]
 Refusal = Literal["data", "few", "same", "guard", "ended"]
+Reliance = Literal["claims", "predictions"]  # what a verdict rests on that only a person may accept
 _WORDS: Mapping[str, VerdictWord] = {
     "pass": "better", "worse": "worse", "wait": "too early", "no difference": "no difference",
 }  # fmt: skip
@@ -125,7 +128,6 @@ class Waiting:
     open: int  # without an outcome so far
     counting: int  # that may speak in the test; not counted beyond those that it still needs
     until: float  # by then these count at the latest, because open outcomes are then missing ones
-    final_s: float = 0.0  # outcomes change for so long: no decision counts earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,16 @@ class RaterShare:
     def excused(self, trusted: Collection[str]) -> bool:
         """Whether it may decide a verdict: a trusted key, or a group with fewer than two others."""
         return sum(name not in trusted for name in self.members or (self.name,)) < max(1, min(2, len(self.members)))
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Decisions whose probabilities a client sent, and the rule's result on those alone that Headway drew."""
+
+    rows: int
+    drawn: int
+    statistic: float  # of the decisions that Headway drew
+    statistic_worse: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,23 +211,67 @@ class Evidence:
     prospect: Prospect | None = None  # None: too early to say, or the test has no limit
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
     waiting: Waiting | None = None  # decisions that could not be counted yet when this was computed
-    final_s: float = 0.0  # the age in seconds from which decisions count: outcomes change for so long
-    seen_s: float = 0.0  # the age of the log: later changes of outcomes could not be seen
+    claims: Claims | None = None  # None: Headway drew every decision
 
     @property
     def unit(self) -> str:
         """What `n` counts."""
         return _UNITS.get(self.kind, "rows")
 
+    @property
+    def reliance(self) -> Reliance | None:
+        """What a result rests on that only a person may accept.
+
+        claims        without the decisions whose probabilities a client sent, it would be another one
+        predictions   held-out rows show who predicts better, not what another action would have earned
+        """
+        if self.kind == "heldout":
+            return "predictions"
+        return "claims" if self._by_claims() else None
+
+    def _by_claims(self) -> bool:
+        claims = self.claims
+        if claims is None:
+            return False
+        few = claims.drawn < self._least()
+        better = self.shows_better and (few or claims.statistic <= self.threshold)
+        least = self.threshold if self.threshold_worse is None else self.threshold_worse
+        return better or (self.shows_worse and claims.statistic_worse <= least)
+
+    @property
+    def shows_better(self) -> bool:
+        """Whether the rule proves the candidate better by more than the margin."""
+        return self.statistic > self.threshold
+
+    @property
+    def shows_worse(self) -> bool:
+        """Whether the rule's other side proves it worse."""
+        return self.statistic_worse > (self.threshold if self.threshold_worse is None else self.threshold_worse)
+
+    def proven(self, side: Literal["better", "worse"]) -> float | None:
+        """By how much it is better or worse at least, above 0; None if that is not known."""
+        if self.bounds is None:
+            return None
+        least = self.bounds[0] if side == "better" else -self.bounds[1]
+        return least if least > 0.0 else None
+
+    def consistent(self) -> bool:
+        """Whether the bounds hold the estimate, and what the rule proves."""
+        if self.bounds is None:
+            return True
+        low, high = self.bounds
+        holds = low <= self.difference.value <= high
+        return holds and (not self.shows_better or low >= self.margin) and (not self.shows_worse or high <= 0.0)
+
     def deciding(self) -> tuple[str, ...]:
         """Keys without which the candidate would not pass: too few decisions remain, or the result changes."""
-        if self.statistic <= self.threshold:
+        if not self.shows_better:
             return ()
         return tuple(rater.name for rater in self._named() if self._alone(rater) or rater.statistic <= rater.threshold)
 
     def deciding_worse(self) -> tuple[str, ...]:
         """Keys without which the candidate would not be proven worse."""
-        if self.statistic_worse <= (self.threshold if self.threshold_worse is None else self.threshold_worse):
+        if not self.shows_worse:
             return ()
         return tuple(
             rater.name
@@ -228,8 +284,10 @@ class Evidence:
 
     def _alone(self, rater: RaterShare) -> bool:
         """Whether fewer decisions remain without it than any log must have."""
-        least = max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
-        return rater.others < least
+        return rater.others < self._least()
+
+    def _least(self) -> float:
+        return max((diagnostic.limit for diagnostic in self.diagnostics if diagnostic.name == "rows"), default=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from headway.nouns.record import record
 
 __all__ = [
+    "ELSEWHERE",
     "OWNER",
     "OWN_RATERS",
     "SOURCES",
@@ -38,6 +39,7 @@ Source = Literal["real", "synthetic", "mined", "imported"]
 SOURCES: tuple[Source, ...] = ("real", "synthetic", "mined", "imported")
 Status = Literal["pending", "rewarded", "failed", "censored"]
 Ending = Literal["terminated", "truncated"]
+ELSEWHERE = "elsewhere"  # in place of the hash of a configuration: Headway did not draw this decision
 OWN_RATERS = ("", "owner", "page", "proxy:")  # this machine, the project token, its page, the server's measurements
 
 
@@ -121,6 +123,11 @@ class Decision:
     def propensity_known(self) -> bool:
         """Whether evidence can use it, which needs the probability of the choice."""
         return bool(self.probabilities)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether something else made it, and its probabilities are what a client or a file says."""
+        return self.config_hash == ELSEWHERE
 
     @property
     def index(self) -> int:

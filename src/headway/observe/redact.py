@@ -4,15 +4,19 @@
     redact("use sk-proj-…")                                 # "use [redacted:api-key]"
     Redactor(("secrets", "email", "card"))                  # further kinds, as the settings ask
 
-`secrets` are API keys of known shapes, bearer tokens and JSON web tokens, private keys, passwords in URLs, and values
-with a name such as password, AccountKey or aws_secret_access_key: quoted, exported, or plain if they look random;
-after "password is", or "pass" beside a login, a word of both cases with a digit and a sign.
-`email`, `phone` and `card` (with its check digit) are separate.
+`secrets` are words with a digit, or very long ones, that are
 
-A text without a digit and without `://` passes after one scan, a text without a run of sixteen letters and digits, a
-colon or an equals sign after three (1 µs per hundred characters). Redacting twice changes nothing.
+- keys of services known by their prefix (`key_prefixes`), or that look like one: letters of both cases and digits in
+  turn, or letters and digits after a prefix;
+- values after a name such as password, client_secret, X-Api-Key or Authorization: quoted, assigned, in XML, in a URL,
+  after "is", in some languages; after a weaker name (key, auth, session) if they look random;
 
-Not covered: secrets without a recognisable form (a password of letters alone); names of episodes, roles,
+and private keys, web tokens, and passwords in URLs. `email`, `phone` and `card` (with its check digit) are separate.
+
+Words are found in a translated copy of the text (1 µs per 2,000 characters). Everything else reads one word and at most
+80 characters before it, or runs on RE2, so no text is slow. Redacting twice changes nothing.
+
+Not covered: passwords of letters alone, words of a seed phrase; names of episodes, roles,
 raters and keys, which are identifiers; images.
 """
 
@@ -20,75 +24,64 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from functools import cache
+from itertools import pairwise
+from typing import Any, Literal
 
 from headway.nouns.records import Candidate, State, Value
 from headway.nouns.redacted import MARK, mark
+from headway.observe.key_prefixes import PREFIXES
 
 __all__ = ["Redaction", "Redactor"]
 
 Redaction = Literal["secrets", "email", "phone", "card"]
 Span = tuple[int, int, str]
 
-_DIGIT = re.compile(r"[0-9]")
-_LOGIN = re.compile(r"\b(?i:log ?in|user(?:name)?|account|credentials?)\b")
-_PASS = re.compile(r"\b(?:[Pp]ass|PASS|[Pp]wd)")
-# A run of sixteen letters and digits, found as sixteen equal bytes: a pattern takes thirty times as long.
-_RUN = b"x" * 16
-_RUN_BYTES = bytes(ord("x" if chr(code).isalnum() or chr(code) in "_-" else " ") for code in range(128)) + b" " * 128
-_RUNS = re.compile(r"[A-Za-z0-9_+/=.:\-]{16,}")
-# The shapes of keys inside one run. A key starts where no letter or digit precedes it.
-_KEYS = re.compile(
-    r"""(?<![A-Za-z0-9])(?:
-      sk-(?=[A-Za-z0-9_-]{0,60}[A-Za-z0-9]{16})(?=[A-Za-z0-9_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}
-    | (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])
-    | gh[pousr]_[A-Za-z0-9]{30,}
-    | github_pat_[A-Za-z0-9_]{22,}
-    | gl(?:pat|ptt|dt|rt|cbt)-[A-Za-z0-9_-]{20,}
-    | xox[abeoprs]-(?=[A-Za-z0-9-]{0,20}[0-9])[A-Za-z0-9-]{10,}
-    | xapp-[0-9]-[A-Za-z0-9-]{20,}
-    | AIza[A-Za-z0-9_-]{35}
-    | ya29\.[A-Za-z0-9_-]{20,}
-    | (?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}
-    | whsec_[A-Za-z0-9+/=]{24,}
-    | hf_[A-Za-z0-9]{30,}
-    | npm_[A-Za-z0-9]{36}
-    | pypi-AgE[A-Za-z0-9_-]{40,}
-    | SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}
-    | (?:gsk|r8|dop_v1|shpat|shpss|hw|lin_api|nvapi|pplx|xai|fw|tvly|sntrys|dapi|ATATT3x)[_-]?
-      (?=[A-Za-z0-9]{0,31}[0-9])[A-Za-z0-9]{32,}
-    | [0-9]{8,10}:AA[A-Za-z0-9_-]{33}
-    | AGE-SECRET-KEY-1[0-9A-Z]{50,}
-    )""",
-    re.VERBOSE,
+# One byte for each character: 0 a digit, a blank between words, x the rest.
+_BLANKS = b" \t\r\n\v\f\"'`<>(){}[],;|\\"
+_BYTES = bytes(ord("0" if 48 <= code < 58 else " " if code in _BLANKS else "x") for code in range(256))
+_LONG = b"x" * 30
+_LEAST, _BEFORE = 8, 80  # characters of a secret; characters before it that may name it
+_LONG_NAME = 16  # of a field that is itself a secret
+_PARAMETER = re.compile(r"[?&](?=[\w.-]{1,40}=)")  # where the next one of a URL begins
+_HOOK = re.compile(r"(?i)hook[\w.]{0,60}/([^\s?#]{24,})")
+_NAMED = re.compile(r"[\w.$*/-]{1,60}?(?:%3D|:=|=>|==|[=:])(?![=:/]|$)")
+_STRONG = (
+    r"passw(?:or)?[dt]|passwd|passphrase|passcode|passin|pwd|bindpw|kennwort|contrase(?:ñ|n)a|senha|mot de passe|"
+    r"identified by|secret|token(?!i[sz])|credentials?|creds|authorization|psk|pepper|signature|jwt|phpsessid|"
+    r"(?:api|access|account|private|app|auth|licen[sc]e|encryption|hmac|master|server|service|admin|client|shared|user|"
+    r"subscription|deploy)[ _-]?key"
 )
+_WEAK = r"key|session|cookie|(?<![a-z])(?:auth|pass|pw|login|appid|sig|api)"
+_GLUE = (
+    r"[\w.-]{0,24}(?P<glue>(?:[\s\"'`*\\)\]}=:>|/(<,-]{1,6}"
+    r"(?:is|was|to|lautet|est|es|è|value|bearer|basic|token|apikey|"
+    r"[\w.@-]{1,20}[ ]?[:/=]|[\w-]{1,20}(?=[>(]| [\"']))?){0,3}"
+    r"[\s\"'`*\\)\]}=:>|/(<,-]{0,6})\Z"
+)
+_AFTER_STRONG, _AFTER_WEAK = (re.compile(f"(?i)(?:{names}){_GLUE}") for names in (_STRONG, _WEAK))
+_NO_SECRET_KEY = re.compile(
+    r"(?i)(?:primary|foreign|cache|partition|sort|public|row|group|idempotency|index|lookup|object|data)[ _-]?key"
+)
+_AFTERWARDS = re.compile(r"(?i)[\"'`]? as (?:the|my|your|our|an?) (?:\w+ )?(?:key|token|password|secret|credential)")
+_IS = re.compile(r"(?i)\b(?:is|was|to|lautet|est|es|è)\b")
+_HARD = frozenset("=:>|")  # a name and its value are not just words of a sentence
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX = re.compile(r"(?:0x)?(?:[0-9a-f]{16,}|[0-9A-F]{16,})")
+_BASE36 = re.compile(r"(?=(?:[a-z]*[0-9]){2})[a-z0-9]{20,}")
+_PREFIXED = re.compile(r"((?:[A-Za-z][A-Za-z0-9]{0,15}[_-]){1,4})([A-Za-z0-9_-]{20,})")
+_KEYLIKE = re.compile(r"(?i)(?:^|[_-])(?:sk|rk|key|token|secret|live|test|pat|api|prod)[_-]")
+_TURNS = re.compile(r"[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])")
 _WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
-_BEARER = re.compile(
-    r"\b[Bb]earer[ \t]{1,4}(?=[A-Za-z0-9._~+/-]{0,60}[0-9])([A-Za-z0-9._~+/-]{16,}=*)"
-    r"|\b[Aa]uthorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?[Bb]asic[ \t]{1,4}([A-Za-z0-9+/]{8,}={0,2})"
-)
 _PRIVATE = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----.*?"
     r"(?:-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
 _PRIVATE_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_IN_URL = re.compile(r"://[^\s/:@\"'<>`$\{\[]{0,100}:([^\s/@\"'<>`$\{\[]{3,200})@[A-Za-z0-9\[]")
-# An assigned value, and the end of the name before it. The rarer characters are searched first.
-_ASSIGNED = re.compile(r"[:=](?:>|=)?\s{0,4}[\"']([^\s\"'<>$\{\}\[\]()]{8,200})[\"']|=([^\s\"'<>$\{\}\[\]()]{8,200})")
-# The same without quotes or with space around the sign, as in YAML, INI files and connection strings.
-_PLAIN = re.compile(r"[:=]{1,2}>?[ \t]{0,4}([^\s\"'<>$\{\}\[\](),;]{8,200})(?![^\s,;\"'])")
-# A password in a sentence: "the password is …", "login bob, pass …".
-_SPOKEN = re.compile(
-    r"\b(?i:pass(?:word|wd|phrase|code)?|pwd)(?:[ \t]{1,4}(?i:is|was|to))?[ \t]{1,4}"
-    r"([^\s\"'<>=\{\}\[\](),;:]{8,64})(?![^\s,;.\"'])"
+_IN_URL = re.compile(
+    r"://(?:[^\s/:@\"'<>`$\{\[]{0,100}:)?((?<=:)[^\s/@\"'<>`$\{\[]{3,200}|(?<=//)[A-Za-z0-9_-]{20,200})@[A-Za-z0-9\[]"
 )
-_NAME = re.compile(
-    r"(?i:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|credential)s?"
-    r"[A-Za-z0-9_]{0,20}[\"']?[ \t]{0,4}:?\Z"
-)
-_VARIABLE = re.compile(r"(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]{0,40}\Z")
-_NAMES = ("passw", "passphrase", "pwd", "secret", "token", "key", "credential")  # of which _NAME and _VARIABLE need one
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,24}(?![\w-])")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+[1-9][0-9]{0,2}[ .-]?(?:\(0?[0-9]{1,4}\)[ .-]?)?[0-9]{1,4}(?:[ .-]?[0-9]{2,4}){1,4}"
@@ -100,36 +93,47 @@ _CARD = re.compile(r"(?<![0-9.-])(?:[0-9][ -]?){12,18}[0-9](?![0-9-])")
 class Redactor:
     """Removes the kinds of data that the settings name; without any, it does nothing. Thread-safe."""
 
-    __slots__ = ("_finders", "_least", "_secrets", "kinds")
+    __slots__ = ("_finders", "_least", "_least_value", "_secrets", "kinds")
 
     def __init__(self, kinds: tuple[Redaction, ...] = ("secrets",)) -> None:
         self.kinds = kinds
         self._secrets = "secrets" in kinds
         self._finders: list[Callable[[str], Iterator[Span]]] = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
         self._least = 1_000_000_000 if not kinds else 6 if self._finders else 12
+        self._least_value = 6 if self._finders else _LEAST
 
     def __call__(self, text: str) -> str:
         """The text, with a mark in place of each removed part."""
         if len(text) < self._least:
             return text
         spans: list[Span] = []
-        if self._secrets and (_DIGIT.search(text) is not None or "://" in text) and _may_hold(text):
+        if self._secrets:
             spans += _secrets(text)
         for finder in self._finders:
             spans += finder(text)
         return _cut(text, spans) if spans else text
 
     def state(self, state: State) -> State:
-        """The state, with its texts redacted; the same object if nothing was found."""
+        """The state, with names and texts redacted; a text that a name calls a password is one. The same if clean."""
         if not self.kinds:
             return state
-        changed: dict[str, Value] = {}
+        changed: dict[str, tuple[str, Value]] = {}
         for name, value in state.items():
-            if isinstance(value, str):
-                clean = self(value)
-                if clean is not value:
-                    changed[name] = clean
-        return {**state, **changed} if changed else state
+            known = name if len(name) < _LONG_NAME else self(name)
+            if type(value) is str and len(value) >= self._least_value and not value.isalpha():
+                text = f"{known}={value}"
+                found = self(text)
+                if found is not text:
+                    changed[name] = known, found.removeprefix(f"{known}=")
+            if known is not name:
+                changed.setdefault(name, (known, value))
+        if not changed:
+            return state
+        clean: dict[str, Value] = {}
+        for name, value in state.items():
+            known, value = changed.get(name, (name, value))
+            clean[f"{known} ({len(clean)})" if known in clean else known] = value
+        return clean
 
     def candidates(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """Names and features redacted; names that became equal are counted: `[redacted:api-key] (2)`."""
@@ -152,56 +156,132 @@ class Redactor:
         return Candidate(name, features)
 
 
-def _may_hold(text: str) -> bool:
-    """A cheap check whether any rule of `_secrets` could match."""
-    if ":" in text or "=" in text or "earer" in text:
-        return True
-    return _has_run(text) or _has_pass(text)
-
-
-def _has_run(text: str) -> bool:
-    return _RUN in text.encode("utf-8", "replace").translate(_RUN_BYTES)
-
-
-def _has_pass(text: str) -> bool:
-    return ("ass" in text or "PASS" in text or "wd" in text) and _PASS.search(text) is not None
-
-
-def _has_name(text: str) -> bool:
-    folded = text.casefold()
-    return any(name in folded for name in _NAMES)
-
-
 def _secrets(text: str) -> Iterator[Span]:
-    if _has_run(text):
-        for run in _RUNS.finditer(text):
-            yield from ((*_moved(match.span(), run.start()), "api-key") for match in _KEYS.finditer(run[0]))
-        if "eyJ" in text:
-            yield from ((*match.span(), "token") for match in _WEB_TOKEN.finditer(text))
-        if "PRIVATE KEY" in text:
-            yield from _private_keys(text)
-    if "earer" in text or "asic " in text:
-        for match in _BEARER.finditer(text):
-            yield (*match.span(1 if match[1] else 2), "token")
+    """Secrets in a text, also overlapping ones."""
+    classes = text.encode("ascii", "replace").translate(_BYTES)
+    long = classes.find(_LONG)
+    if long < 0 and b"0" not in classes and "://" not in text:
+        return
+    if "PRIVATE KEY" in text or "Private-Lines" in text:
+        yield from _private_keys(text)
     if "://" in text and "@" in text:
         yield from ((*match.span(1), "password") for match in _IN_URL.finditer(text))
-    if _has_pass(text):
-        for match in _SPOKEN.finditer(text):
-            before = text[max(0, match.start() - 60) : match.start()]
-            if match[0][4:5] in " \t" and _LOGIN.search(before) is None:
-                continue  # "pass" as a verb
-            if _is_secret(match[1]) and _is_mixed(match[1].rstrip(".!?")):
-                yield (*match.span(1), "password")
-    if ("=" in text or ":" in text) and _has_name(text):
-        for match in _ASSIGNED.finditer(text):
-            group, name = (1, _NAME) if match[1] else (2, _VARIABLE)
-            before = text[max(0, match.start() - 70) : match.start()]
-            if name.search(before) is not None and _is_secret(match[group]):
-                yield (*match.span(group), "password")
-        for match in _PLAIN.finditer(text):
-            before = text[max(0, match.start() - 70) : match.start()]
-            if _NAME.search(before) is not None and _is_secret(match[1]) and _is_random(match[1]):
-                yield (*match.span(1), "password")
+    if "code" in text or "PIN" in text:
+        for match in _codes().finditer(text):
+            if any(map(str.isdigit, match[1])):
+                yield match.start(1), match.end(1), "password"
+    at = classes.find(b"0")
+    if long >= 0:
+        at = long if at < 0 else min(at, long)
+    while at >= 0:
+        start = classes.rfind(b" ", 0, at) + 1
+        end = classes.find(b" ", at)
+        end = len(classes) if end < 0 else end
+        if end - start >= _LEAST:
+            yield from _of_word(text, start, text[start:end])
+        at = classes.find(b"0", end)
+        if long >= 0:
+            long = classes.find(_LONG, end)
+            at = long if at < 0 else min(at, long) if long >= 0 else at
+
+
+def _of_word(text: str, start: int, word: str) -> Iterator[Span]:
+    if MARK in word:
+        return
+    for match in _shapes().finditer(word):
+        key = word[match.start(1) : match.end(1)]
+        if _WEB_TOKEN.match(key) is None and (len(key) > 90 or _is_key(key)):
+            yield start + match.start(1), start + match.end(1), "api-key"
+    if "eyJ" in word:
+        yield from ((start + match.start(), start + match.end(), "token") for match in _WEB_TOKEN.finditer(word))
+    if "://" in word and (hook := _HOOK.search(word)) is not None:
+        yield start + hook.start(1), start + hook.end(1), "api-key"
+    begin = 0
+    for end in (*(match.start() for match in _PARAMETER.finditer(word)), len(word)):
+        while (named := _NAMED.match(word, begin, end)) is not None:
+            begin = named.end()
+        value, first = word[begin:end].rstrip(".,:"), start + begin
+        last = first + len(value)
+        if len(value) >= _LEAST:
+            before, after = text[max(0, first - _BEFORE) : first], text[last : last + 40]
+            kind = _kind(value, before, after) or (value[-1] in "!?*" and _kind(value.rstrip("!?*"), before, after))
+            if kind:
+                yield first, last, kind
+        begin = end + 1
+
+
+def _kind(value: str, before: str, after: str) -> str:
+    """What a value is by what it looks like and what stands beside it; empty: no secret."""
+    if not _is_secret(value):
+        return ""
+    if _is_turning(value) and not before.endswith(("sha256-", "sha384-", "sha512-")):
+        return "token" if before[-7:].lower() == "bearer " else "api-key"
+    if _is_password(value):
+        return "password"
+    strong = _AFTER_STRONG.search(before)
+    named = strong or _AFTER_WEAK.search(before)
+    numbered = _HEX.fullmatch(value) is not None
+    if named is None:
+        return "password" if numbered and _AFTERWARDS.match(after) is not None else ""
+    hard = not _HARD.isdisjoint(named["glue"])
+    uuid = _UUID.fullmatch(value) is not None
+    if strong is None:
+        hidden = numbered or _BASE36.fullmatch(value) is not None
+        good = hard and (
+            (hidden and _NO_SECRET_KEY.search(before) is None) or _is_turning(value, 12) or _is_password(value, 0.0)
+        )
+    elif hard:
+        hidden = numbered or uuid or _BASE36.fullmatch(value) is not None
+        good = hidden or before[-1:] in "\"'`" or _is_random(value) or _is_turning(value, 10)
+    else:
+        spoken = _IS.search(named["glue"]) is not None and _is_random(value)
+        good = spoken or (numbered and len(value) >= 32) or _is_turning(value, 12)
+    kind = "token" if "earer" in before[-12:] or "asic" in before[-12:] else "password"
+    return kind if good else ""
+
+
+@cache
+def _shapes() -> Any:
+    """Every known prefix with what follows, as one RE2 pattern; compiled on first use."""
+    import re2
+
+    keys = "|".join(
+        f"(?:{'|'.join(re2.escape(prefix) for prefix in prefixes.split())})[A-Za-z0-9_=+/.:-]{{{least},}}"
+        for least, prefixes in PREFIXES.items()
+    )
+    return re2.compile(rf"(?:^|[^A-Za-z0-9])((?:{keys})|[0-9]{{8,10}}:AA[A-Za-z0-9_-]{{33}})")
+
+
+@cache
+def _codes() -> Any:
+    """Codes for one use, which are too short to look like anything."""
+    import re2
+
+    names = r"(?i:recovery|backup|one[- ]time|verification|security|login|2fa|otp|mfa)[ -](?i:codes?|password|pin)"
+    return re2.compile(
+        rf"\b(?:{names}|PIN)\b(?: is|:|=| ){{1,3}}[\"'`]?([0-9A-Za-z]{{4,8}}(?:-[0-9A-Za-z]{{4,8}}){{0,3}})\b"
+    )
+
+
+def _is_key(key: str) -> bool:
+    """Whether a word with a known prefix goes on like a key: no words and numbers between signs."""
+    longest = max(re.split(r"[^A-Za-z0-9]", key), key=len)
+    return len(longest) >= 12 and (len(longest) >= 30 or any(map(str.isdigit, longest)))
+
+
+def _is_turning(value: str, least: int = 20) -> bool:
+    """Whether letters of both cases and digits take turns as often as in random text; or so after a prefix."""
+    prefixed = None if _UUID.search(value) is not None else _PREFIXED.match(value)
+    if prefixed is not None:
+        body = prefixed[2]
+        if _HEX.fullmatch(body) is not None:
+            return _KEYLIKE.search(prefixed[1]) is not None
+        if sum(map(str.isdigit, body)) >= 4 and len(_TURNS.findall(body)) >= 0.25 * len(body):
+            return True
+    if len(value) < least or "://" in value:
+        return False
+    kinds = sum(any(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit))
+    return kinds == 3 and len(_TURNS.findall(value)) >= 0.35 * len(value)
 
 
 def _private_keys(text: str) -> Iterator[Span]:
@@ -221,9 +301,11 @@ def _is_secret(value: str) -> bool:
     """Whether a value mixes letters and digits like a secret, and is not a placeholder or a path."""
     if value.startswith(MARK) or value.lower().startswith(("your", "my-", "my_", "example", "changeme", "xxx", "test")):
         return False
+    if (value[0] == "$" or value[0] == value[-1] == "%") and value.strip("$%").isidentifier():
+        return False  # a variable
     letters = sum(character.isalpha() for character in value)
     digits = sum(character.isdigit() for character in value)
-    if not letters or not digits or "://" in value or (value[0] == "/" and value[-1] != "=") or "\\" in value:
+    if not letters or not digits or "://" in value or (value[0] == "/" and not _is_turning(value)) or "\\" in value:
         return False
     words = re.split(r"[._/:,-]", value)
     if len(words) > 1 and all(word.isalpha() or word.isdigit() for word in words if word):
@@ -241,14 +323,19 @@ def _is_random(value: str) -> bool:
     return (upper and lower and digits >= 2) or (signs > 0 and digits > 0) or (len(value) >= 20 and digits >= 4)
 
 
-def _is_mixed(value: str) -> bool:
-    """Whether a word has both cases, a digit and a sign that no name, path, option or address has."""
-    kinds = (str.isupper, str.islower, str.isdigit, "#%?&!*^~+".__contains__)
-    return "@" not in value and value[0] != "-" and all(any(map(kind, value)) for kind in kinds)
+def _is_password(value: str, share: float = 0.45) -> bool:
+    """Whether a short word changes between cases, digits and signs as a made-up password does, and no name or path."""
+    if not 10 <= len(value) <= 40 or value[:2] == "--" or "://" in value:
+        return False
+    kinds = "".join(map(_kind_of, value))
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return set(kinds) == set("Aa0#") and changes >= share * len(value)
 
 
-def _moved(span: tuple[int, int], by: int) -> tuple[int, int]:
-    return span[0] + by, span[1] + by
+def _kind_of(character: str) -> str:
+    if character.isdigit():
+        return "0"
+    return "#" if character in "#%?&!*^~+$" else "A" if character.isupper() else "a" if character.isalpha() else "."
 
 
 def _emails(text: str) -> Iterator[Span]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
-    from headway.project.prove.finality import changing_outcomes
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
     from headway.project.prove.rows import agreed, speaking
@@ -69,7 +68,6 @@ __all__ = [
     "agreed",
     "baseline_ref",
     "candidate_policy",
-    "changing_outcomes",
     "encoder_spec",
     "examine",
     "labelled_rows",
@@ -99,7 +97,6 @@ _WHERE = {
     "inspect": ("JudgedEvidence", "task_evidence"),
     "learn": ("encoder_spec", "labelled_rows"),
     "prove.examine": ("Examined", "examine"),
-    "prove.finality": ("changing_outcomes",),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.logged": ("logged",),
     "prove.rows": ("agreed", "speaking"),

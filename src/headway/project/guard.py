@@ -9,7 +9,8 @@ While an alarm is open, exploration is wider, and two tests look for something b
 candidate. If neither has shown a difference after 2,000 decisions, the alarm ends, with the reason in the ledger. It
 ends sooner if the current policy is shown to be still the better one and no candidate is being tested.
 
-Nothing happens if only one key's ratings show it (`gate.accusers`): `Standing.disputed` then asks a person.
+Nothing happens if only one key's ratings or probabilities that a client sent show it (`gate.contested`):
+`Standing.disputed` then asks a person.
 """
 
 from __future__ import annotations
@@ -112,9 +113,9 @@ def _guard_share(project: Project, task: str, *, who: str) -> Entry | None:
 
 
 def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
-    """Whether a policy is proven worse, and not by one key alone."""
+    """Whether a policy is proven worse, and not by what only a person may accept."""
     evidence = verdict.evidence
-    return verdict.state == "worse" and evidence is not None and not gate.accusers(evidence, rules)
+    return verdict.state == "worse" and evidence is not None and not gate.contested(evidence, rules)
 
 
 def _outcomes_on(

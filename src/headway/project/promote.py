@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
-from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns.evidence import Evidence, Reliance, Verdict
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -21,6 +20,7 @@ from headway.project.prove.terms import admission_of
 from headway.project.publish import record_change
 from headway.promote import gate
 from headway.promote.ledger import Entry, EntryKind, Heads
+from headway.promote.reliance import FLAGS, better_way, reliance_words
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["canary", "promote", "retire", "rollback", "shadow"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reason:
-    """The reason why a promotion is allowed, for its row in the ledger."""
-
-    why: str
-    evidence_id: str | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
+_Row = dict[str, Any]  # what a row of the ledger says beside the policy: why, evidence_id, detail
 
 
 def promote(
@@ -47,28 +41,24 @@ def promote(
     task: str | None,
     who: str,
     trust: Sequence[str] = (),
+    accepted: Mapping[Reliance, bool],
     note: str = "",
 ) -> Entry:
-    """Make a candidate current if the gate admits it; `note` is the reason that the user gives."""
+    """Make a candidate current if the gate admits it; `note` is the reason that the user gives.
+
+    `accepted`: what the evidence may rest on because a person says so; the ledger records it.
+    """
     trusted = known_raters(project, trust)
     heads = None if task is None else project.ledger.heads(task)
     candidate = candidate_policy(project, policy, task, heads)
     settings = project.settings.task(candidate.task)
-    _verify(project, candidate)
+    _verify_bundle(project, candidate.task, candidate.ref, candidate.digest)
     heads = heads or project.ledger.heads(candidate.task)
     current = current_policy(project, settings, heads)
-    reason = _admitted(project, settings, candidate, current, because, trusted)
+    row = _admitted(project, settings, candidate, current, because, trusted, accepted)
     if note.strip():
-        reason = replace(reason, detail={**reason.detail, "note": note.strip()})
-    return _become(
-        project,
-        settings,
-        "promote",
-        (candidate.ref, candidate.digest),
-        heads=heads,
-        who=who,
-        reason=reason,
-    )
+        row["detail"]["note"] = note.strip()
+    return _become(project, settings, "promote", (candidate.ref, candidate.digest), heads=heads, who=who, **row)
 
 
 def _admitted(
@@ -78,22 +68,26 @@ def _admitted(
     current: CurrentPolicy,
     because: Verdict | None,
     trusted: Sequence[str],
-) -> _Reason:
-    """The gate's verdict, as the reason of a promotion or as an error."""
+    accepted: Mapping[Reliance, bool],
+) -> _Row:
+    """The gate's verdict, as the row of a promotion or as an error."""
     named = _named_evidence(project, candidate, because)
-    admission = admission_of(project, settings, candidate, current, because=named, trust=trusted)
+    rules = gate_rules(settings, trusted, frozenset(name for name, believed in accepted.items() if believed))
+    admission = admission_of(project, settings, candidate, current, because=named, rules=rules)
     if admission.state != "admitted":
         raise _refusal(admission, candidate)
     verdict = admission.verdict
     if settings.gate == "off" or verdict is None or verdict.evidence is None:
-        return _Reason(why="gate off")
-    resting = gate.resting_on(verdict, gate_rules(settings, trusted).trusted)
+        return {"why": "gate off", "detail": {}}
+    evidence, resting = verdict.evidence, gate.resting_on(verdict, rules.trusted)
     why = f"{verdict} (trusting {', '.join(resting)})" if resting else str(verdict)
     detail: dict[str, Any] = {"trusted_keys": list(resting)} if resting else {}
-    declared = dict(verdict.evidence.declared)
-    return _Reason(
-        why=why, evidence_id=verdict.evidence.id, detail=detail | ({"declared": declared} if declared else {})
-    )
+    if evidence.declared:
+        detail["declared"] = dict(evidence.declared)
+    if evidence.reliance is not None:
+        detail["accepted"] = evidence.reliance
+        why = f"{why}. Accepted: {' '.join(reliance_words(evidence))}"
+    return {"why": why, "evidence_id": evidence.id, "detail": detail}
 
 
 def _named_evidence(project: Project, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
@@ -119,7 +113,11 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy) -> Conflict 
     if admission.state == "stale":
         what = f"The evidence for {ref} does not apply any more: {'; '.join(admission.changed)}."
         return Conflict(what, code="stale_evidence", hint=f"Prove it again: headway prove {task}")
-    return GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=verdict.hint.strip())
+    hint, reliance = verdict.hint.strip(), verdict.evidence.reliance
+    if admission.state == "asks" and reliance is not None:
+        accept = f"To accept that: headway promote {task} --policy {ref} {FLAGS[reliance]}"
+        hint = f"{better_way(verdict.evidence)} {accept}"
+    return GateRefused(" ".join(verdict.reasons), reasons=verdict.reasons, hint=hint)
 
 
 def rollback(
@@ -137,36 +135,17 @@ def rollback(
             hint=f"`headway status` shows the ledger of {task!r}.",
         )
     _verify_bundle(project, task, ref, digest)
-    reason = _Reason(why=why or f"back from {current.ref}", evidence_id=evidence_id)
-    return _become(project, settings, "rollback", (ref, digest), heads=heads, who=who, reason=reason)
+    row: _Row = {"why": why or f"back from {current.ref}", "evidence_id": evidence_id}
+    return _become(project, settings, "rollback", (ref, digest), heads=heads, who=who, **row)
 
 
 def _become(
-    project: Project,
-    settings: TaskSettings,
-    kind: EntryKind,
-    policy: tuple[str, str],
-    *,
-    heads: Heads,
-    who: str,
-    reason: _Reason,
+    project: Project, settings: TaskSettings, kind: EntryKind, policy: tuple[str, str], *, heads: Heads, **row: Any
 ) -> Entry:
     """The row that makes a policy current, refused if another one became current since `heads` was read."""
-    ref, digest = policy
-    entry = record_change(
-        project,
-        settings.name,
-        kind,
-        ref,
-        digest,
-        expects=heads.expects,
-        why=reason.why,
-        who=who,
-        evidence_id=reason.evidence_id,
-        detail=reason.detail,
-    )
+    entry = record_change(project, settings.name, kind, *policy, expects=heads.expects, **row)
     serving = project.servings.renew(settings, heads.after(entry))
-    assert project.settings.policy_override or serving.digest == digest, "what is served is what was promoted"
+    assert project.settings.policy_override or serving.digest == policy[1], "what is served is what was promoted"
     return entry
 
 
@@ -186,25 +165,13 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
             code="bad_kind",
             hint=f"Prove {candidate.ref} and promote it: headway prove {settings.name}",
         )
-    _verify(project, candidate)
-    return record_change(
-        project,
-        settings.name,
-        "canary",
-        candidate.ref,
-        candidate.digest,
-        expects=_expects(project, settings.name),
-        why=f"decides on {share:.0%} of the traffic",
-        who=who,
-        detail={"share": share},
-    )
+    why = f"decides on {share:.0%} of the traffic"
+    return _aside(project, candidate, "canary", why=why, who=who, detail={"share": share})
 
 
 def shadow(project: Project, policy: str | None, *, task: str | None, who: str) -> Entry:
     """Mark a candidate as a shadow: compared without acting."""
-    candidate = candidate_policy(project, policy, task)
-    _verify(project, candidate)
-    return _aside(project, candidate, "shadow", why="compared without acting", who=who)
+    return _aside(project, candidate_policy(project, policy, task), "shadow", why="compared without acting", who=who)
 
 
 def retire(
@@ -222,32 +189,14 @@ def retire(
     return _aside(project, candidate, "retire", why=why or "set aside", who=who, evidence_id=evidence_id)
 
 
-def _aside(
-    project: Project, candidate: CandidatePolicy, kind: EntryKind, *, why: str, who: str, evidence_id: str | None = None
-) -> Entry:
+def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, **row: Any) -> Entry:
     """A row that does not change the current policy."""
     project.settings.task(candidate.task)
-    return record_change(
-        project,
-        candidate.task,
-        kind,
-        candidate.ref,
-        candidate.digest,
-        expects=_expects(project, candidate.task),
-        why=why,
-        who=who,
-        evidence_id=evidence_id,
-    )
-
-
-def _expects(project: Project, task: str) -> str:
-    """The policy that is current at this moment; empty before the first change."""
-    last = project.ledger.current(task)
-    return last.policy_hash if last else ""
-
-
-def _verify(project: Project, candidate: CandidatePolicy) -> None:
-    _verify_bundle(project, candidate.task, candidate.ref, candidate.digest)
+    if kind != "retire":
+        _verify_bundle(project, candidate.task, candidate.ref, candidate.digest)
+    last = project.ledger.current(candidate.task)
+    expects = last.policy_hash if last else ""
+    return record_change(project, candidate.task, kind, candidate.ref, candidate.digest, expects=expects, **row)
 
 
 def _verify_bundle(project: Project, task: str, ref: str, digest: str) -> None:

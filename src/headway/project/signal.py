@@ -59,7 +59,7 @@ def checked(
     return [
         Signal(
             subject=subject,
-            name=checked_name("signal", name),
+            name=checked_name("signal", project.redact(name)),
             value=check(name, value) if rewards is None else rewards.check(name, value),
             label=project.redact(label),
             rater=rater,

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Verdict
-from headway.nouns.times import lasting
+from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
+from headway.promote.reliance import reliance_words
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
@@ -32,13 +32,13 @@ __all__ = [
     "accusers",
     "admission",
     "blocks",
+    "contested",
     "resting_on",
-    "too_young",
     "verdict",
     "worse",
 ]
 
-AdmissionState = Literal["admitted", "already_current", "unproven", "stale", "refused"]
+AdmissionState = Literal["admitted", "asks", "already_current", "unproven", "stale", "refused"]
 
 WAITING = "waiting for their outcome"  # decisions that are not mature yet, among the counts of an evidence
 _BET = "betting"  # the rule for logged decisions
@@ -59,7 +59,7 @@ class GateRules:
     waived: frozenset[str] = frozenset()
     guards: bool = True
     trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project itself always may
-    final_after_s: float = 0.0  # in a younger log, changes of outcomes may not have been seen yet
+    accepted: frozenset[Reliance] = frozenset()  # what a person lets a promotion rest on
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
@@ -75,6 +75,7 @@ class Admission:
     """Whether a candidate may become current now. `promote` and the next step both follow it.
 
     admitted          the gate is off, or the evidence is fresh and its verdict is a pass
+    asks              the same, but the verdict rests on what only a person may accept (`Evidence.reliance`)
     already_current   there is nothing to promote
     unproven          there is no evidence
     stale             the evidence is bound to other terms: another policy is current, or the configuration, the reward
@@ -105,6 +106,7 @@ def admission(
     if judged is not None and judged.passed and evidence is not None and not evidence.test:
         changed = (*changed, "the look was not charged to the error budget")
     fresh = evidence is not None and not changed
+    accepted = evidence is not None and evidence.reliance in {None, *(rules.accepted if rules else ())}
     state: AdmissionState
     if terms.candidate_hash == terms.against_hash:
         state = "already_current"
@@ -114,8 +116,10 @@ def admission(
         state = "unproven"
     elif not fresh:
         state = "stale"
+    elif judged.passed:
+        state = "admitted" if accepted else "asks"
     else:
-        state = "admitted" if judged.passed else "refused"
+        state = "refused"
     return Admission(state=state, verdict=judged, fresh=fresh, changed=changed)
 
 
@@ -131,11 +135,11 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
     if worse(evidence):
         return Verdict(
             state="worse",
-            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.", *_accused(evidence, rules)),
+            reasons=(f"Proven worse than {evidence.against}: {_range(evidence)}.", *contested(evidence, rules)),
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
-    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding, rules)
+    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding)
 
 
 def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
@@ -189,7 +193,7 @@ def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
             evidence=evidence,
             refusal="guard" if any(guard.difference.n for guard in failed) else "data",
         )
-    if not bad or evidence.statistic <= evidence.threshold:
+    if not bad or not evidence.shows_better:
         return None
     reasons = tuple(f"Guard {guard.name} is not shown to be within its tolerance: {guard.message}." for guard in bad)
     if evidence.ended:
@@ -226,24 +230,11 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
     return f"Collect about {max(number or 0 for number in numbers):,} more decisions, or raise the tolerance."
 
 
-def too_young(evidence: Evidence, rules: GateRules) -> bool:
-    """Whether the log was too young to show that outcomes change: then only a person promotes."""
-    return evidence.kind == "log" and evidence.seen_s < rules.final_after_s
-
-
-def _unseen(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
-    if not too_young(evidence, rules):
-        return ()
-    seen, final = lasting(evidence.seen_s), lasting(rules.final_after_s)
-    why = f"Outcomes may still change: the log is {seen} old, and final_after_s is {final}"
-    return (f"{why}. Until then, only a person promotes.",)
-
-
-def _decided_by_rule(evidence: Evidence, deciding: Sequence[str], rules: GateRules) -> Verdict:
-    if evidence.statistic > evidence.threshold:
+def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
+    if evidence.shows_better:
         return Verdict(
             state="pass",
-            reasons=(_passed(evidence), *depends_on(deciding), *_declaration(evidence), *_unseen(evidence, rules)),
+            reasons=(_passed(evidence), *reliance_words(evidence), *depends_on(deciding), *_declaration(evidence)),
             evidence=evidence,
         )
     if evidence.ended:
@@ -289,7 +280,6 @@ def worse(evidence: Evidence) -> bool:
     Applies the rule's other side without the margin. Overlap checks still apply: a log that cannot support a promotion
     cannot support a rollback either. Checks that protect only a pass do not, nor do guards.
     """
-    threshold = evidence.threshold if evidence.threshold_worse is None else evidence.threshold_worse
     waived = _FOR_A_PASS | ({"rows"} if evidence.rule.startswith(_BET) else set())
     if any(diagnostic.name == CLIPPING_AGAINST for diagnostic in evidence.diagnostics):
         waived |= {CLIPPING}  # which is about a pass; before there were two checks, it was about both
@@ -298,7 +288,7 @@ def worse(evidence: Evidence) -> bool:
         for diagnostic in evidence.diagnostics
         if diagnostic.name not in waived
     )
-    return not blocked and evidence.statistic_worse > threshold
+    return not blocked and evidence.shows_worse
 
 
 def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
@@ -308,10 +298,11 @@ def accusers(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
     return tuple(name for name in accusing if not named[name].excused(allowed)) if worse(evidence) else ()
 
 
-def _accused(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+def contested(evidence: Evidence, rules: GateRules) -> tuple[str, ...]:
+    """Why only a person takes back a policy that is proven worse; empty if that may happen automatically."""
     names = accusers(evidence, rules)
     if not names:
-        return ()
+        return reliance_words(evidence) if worse(evidence) else ()
     who = f"the key {names[0]!r}" if len(names) == 1 else f"one of the keys {', '.join(map(repr, names))}"
     return (f"But only by the ratings of {who}: without them it is not, so nothing is rolled back automatically.",)
 
@@ -360,24 +351,24 @@ def _passed(evidence: Evidence) -> str:
             f"at {_e(evidence.threshold)}."
         )
     if evidence.kind == "heldout":
-        return (
-            f"Predicts held-out rows better than {evidence.against}: {_range(evidence)} ({evidence.rule}). "
-            "That does not show that it earns more."
-        )
+        return f"Predicts held-out rows better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
     return f"Better than {evidence.against}: {_range(evidence)} ({evidence.rule})."
 
 
 def _short(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"E-value {_e(evidence.statistic)} is below {_e(evidence.threshold)}"
-    low = evidence.bounds[0] if evidence.bounds is not None else float("-inf")
-    return f"lower bound {low:+.4f} is not above {evidence.margin:g}"
+    if evidence.bounds is None:
+        return "the test does not exclude that it is no better"
+    return f"lower bound {evidence.bounds[0]:+.4f} is not above {evidence.margin:g}"
 
 
 def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
-    low, high = evidence.bounds or (float("-inf"), float("inf"))
+    if evidence.bounds is None:
+        return f"about {evidence.difference.value:+.4f}, without a bound"
+    low, high = evidence.bounds
     return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} at every look"
 
 

@@ -13,6 +13,7 @@ from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError, MissingExtra
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.status import NextStep, StepVerb
+from headway.promote.reliance import FLAGS, better_way
 from headway.promote.standing import CandidatePolicy, Standing
 
 __all__ = ["FIRST_STEP", "Activity", "most_urgent", "next_step"]
@@ -95,6 +96,12 @@ def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
     match admission.state:
         case "admitted":
             return _step("promote", f"headway promote {task} --policy {ref}", _admitted(standing, ref), evidence)
+        case "asks":
+            assert evidence is not None
+            assert evidence.reliance is not None
+            assert standing.verdict is not None
+            command = f"headway promote {task} --policy {ref} {FLAGS[evidence.reliance]}"
+            return _step("promote", command, f"{conclusion(standing.verdict)} {better_way(evidence)}", evidence)
         case "unproven":
             return _step("prove", prove, f"{ref} is not proven yet.")
         case "stale":
@@ -121,9 +128,7 @@ def _admitted(standing: Standing, ref: str) -> str:
     if standing.gate == "off":
         return f"The gate is off: {ref} can decide without a proof."
     judged = standing.verdict
-    if judged is None:
-        return f"{ref} is better than {standing.current.ref}."
-    return f"{conclusion(judged)} {judged.reasons[-1]}" if standing.too_young else conclusion(judged)
+    return f"{ref} is better than {standing.current.ref}." if judged is None else conclusion(judged)
 
 
 def _stale(standing: Standing, ref: str) -> str:

@@ -64,8 +64,6 @@ class Standing:
     retrain_after: int = 1
     gate: Literal["on", "off"] = "on"
     promote: Literal["ask", "auto"] = "ask"
-    too_young: bool = False  # the evidence on the candidate is of a log younger than `final_after_s`
-    final: bool = True  # the log is older now
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
     described: bool = False  # whether actions are described and not only named: a task of the kind ranking
@@ -97,19 +95,19 @@ class Standing:
         return self.admission is not None and self.admission.state == "admitted"
 
     @property
-    def waits(self) -> bool:
-        """Whether it waits for a person: proven, and `promote = "ask"`, or the log is too young for the loop."""
-        return self.gate == "on" and self.admitted and not self.acts
+    def asks(self) -> bool:
+        """Whether it is proven by what only a person may accept (`Evidence.reliance`)."""
+        return self.admission is not None and self.admission.state == "asks"
 
     @property
-    def acts(self) -> bool:
-        """Whether the loop promotes the candidate."""
-        return self.promote == "auto" and self.admitted and not self.too_young
+    def waits(self) -> bool:
+        """Whether it waits for a person: proven, and `promote = "ask"`; or by what only a person may accept."""
+        return self.asks or (self.promote == "ask" and self.gate == "on" and self.admitted)
 
     @property
     def proven(self) -> bool:
         """Whether the candidate is promoted next, by the loop or by a person: nothing takes its place."""
-        return self.waits or self.acts
+        return self.waits or (self.promote == "auto" and self.admitted)
 
     @property
     def until_retrain(self) -> int:
@@ -118,9 +116,14 @@ class Standing:
 
     @property
     def decided(self) -> bool:
-        """Whether the test of the candidate is over: better, worse, no difference, or refused for good."""
+        """Whether the test of the candidate is over: better, worse, no difference, or refused for good.
+
+        Not while it passes by a client's claims only: decisions that Headway draws may show it yet.
+        """
         verdict, evidence = self.verdict, self.evidence
         if verdict is None or evidence is None or verdict.state == "wait":
+            return False
+        if self.asks and evidence.reliance == "claims":
             return False
         if verdict.state == "refused" and verdict.disowned:  # by a data check, which may still recover
             return bool(self.most) and evidence.n >= self.most

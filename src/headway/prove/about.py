@@ -98,6 +98,41 @@ class Measured(TypedDict):
     unchecked: NotRequired[Sequence[str]]
 
 
+def _checked(evidence: Evidence, declared: tuple[float, float] | None) -> Evidence:
+    """The evidence with one difference, verdict, pair of bounds and curve that cannot contradict one another.
+
+    Displayed numbers never leave the declared range. Bounds that do not hold the displayed difference are widened to
+    it; if they then no longer say what the rule proves (the latest rows proved it against the mean of all), nothing is
+    said about how large the difference is.
+    """
+    if declared is not None:
+        span = declared[1] - declared[0]
+        evidence = replace(
+            evidence,
+            difference=_cut(evidence.difference, -span, span),
+            values={name: _cut(value, *declared) for name, value in evidence.values.items()},
+        )
+        assert evidence.bounds is None or max(map(abs, evidence.bounds)) <= span + 1e-9, evidence.bounds
+    if evidence.bounds is None:
+        return evidence
+    low, high = evidence.bounds
+    assert evidence.shows_better or low <= evidence.margin + 1e-9, (low, evidence.margin)
+    assert evidence.shows_worse or high >= -1e-9, high
+    value = evidence.difference.value
+    bounds = min(low, value), max(high, value)
+    end = evidence.curve[-1:]
+    mean = end[0][1] if end and end[0][0] == evidence.n else value
+    last = (evidence.n, min(max(mean, bounds[0]), bounds[1]), *bounds)
+    curve = (*(point for point in evidence.curve if point[0] < evidence.n), last) if end else ()
+    evidence = replace(evidence, bounds=bounds, curve=curve)
+    return evidence if evidence.consistent() else replace(evidence, bounds=None, curve=())
+
+
+def _cut(estimate: Estimate, low: float, high: float) -> Estimate:
+    value, least, most = (min(max(end, low), high) for end in (estimate.value, estimate.low, estimate.high))
+    return replace(estimate, value=value, low=least, high=most)
+
+
 def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
     """The evidence with its id, a hash of what was compared, on which data, by which rule."""
     measured["data_hash"] = about.data_hash or measured["data_hash"]
@@ -120,6 +155,7 @@ def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
         declared=dict(about.declared),
         **measured,
     )
+    evidence = _checked(evidence, about.reward_range if evidence.kind == "log" else None)
     what = [
         evidence.task,
         evidence.kind,

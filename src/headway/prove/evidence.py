@@ -11,10 +11,14 @@ Each is a pure function of its arguments: the same data and policies give the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import log
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard
+from headway.nouns.evidence import Claims, Diagnostic, Estimate, Evidence, Guard
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
@@ -48,21 +52,38 @@ def from_log(
     numbers do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on
     the action.
     """
-    proof = log_proof(about, guards, hashing=not about.data_hash)
+    proof, drawn, claimed = log_proof(about, guards, hashing=not about.data_hash), None, 0
     shown = Display(reward_range=about.reward_range) if display else None
     for chunk in chunks:
+        claims = None if chunk.origin is None else chunk.origin.claimed
+        if claims is not None and (drawn is not None or claims.any()):
+            drawn = drawn or (proof.fork() if proof.arms else log_proof(about, hashing=False))
+            drawn.update(_without(chunk, claims))
+            claimed += int((claims & (chunk.worst | ~np.isnan(chunk.reward))).sum())
         step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
         for start in range(0, len(chunk), step):
             proof.update(chunk if step >= len(chunk) else chunk.rows(start, start + step))
         if shown is not None:
             shown.add(chunk)
-    return evidence_of(
+    evidence = evidence_of(
         proof,
         about,
         segment_tolerance=segment_tolerance,
         floors=floors,
         training=training() if callable(training) else training,
         shown=shown,
+    )
+    if drawn is None:
+        return evidence
+    alone = drawn.statistic(about.margin), drawn.statistic_worse()
+    return replace(evidence, claims=Claims(claimed, drawn.n, *alone))
+
+
+def _without(chunk: Log, claimed: NDArray[np.bool_]) -> Log:
+    """The chunk as if nothing had come of these rows: they take no part in a test."""
+    reward, worst = np.where(claimed, np.nan, chunk.reward), chunk.worst & ~claimed
+    return replace(
+        chunk, reward=reward, worst=worst, raters={}, without={}, segments={}, guards={}, keys=None, sources=None
     )
 
 
@@ -77,6 +98,7 @@ def log_proof(about: About, guards: Sequence[GuardRule] = (), *, hashing: bool =
         guard=about.guard,
         most_share=about.most_share,
         guards=guards,
+        margin=about.margin,
     )
 
 
@@ -121,7 +143,7 @@ def evidence_of(
         diagnostics=_diagnostics(proof, about, floors, training),
         guards=judged,
         curve=tuple(proof.curve) if shown is not None else (),
-        bounds=proof.bounds(),
+        bounds=proof.bounds(about.margin),
         ended=proof.ended,
         raters=standing(proof, margin=about.margin),
         prospect=prospect(proof, about),

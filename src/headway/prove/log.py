@@ -46,6 +46,7 @@ class RowOrigin:
     beyond: Floats | None = None  # [n]; how far the reward lay above (below: negative) the range that it was cut to
     stored_cuts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the whole task, by action: rewards
     # that were cut to the range from below and from above, in decisions that are no rows of the log too
+    claimed: NDArray[np.bool_] | None = None  # [n]; something else drew the action, and sent the probabilities
     columns: tuple[str, ...] = ()  # the features' names
 
     def rows(self, cut: slice | NDArray[np.bool_]) -> RowOrigin:
@@ -54,6 +55,7 @@ class RowOrigin:
             chosen_only=None if self.chosen_only is None else self.chosen_only[cut],
             beyond=None if self.beyond is None else self.beyond[cut],
             stored_cuts=self.stored_cuts,
+            claimed=None if self.claimed is None else self.claimed[cut],
             columns=self.columns,
         )
 

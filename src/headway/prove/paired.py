@@ -139,7 +139,11 @@ def _paired(
     if scores.limits is None:
         tested = _by_sequence(used, about, unit)
     else:
-        tested = _by_bets(used, about, scores.limits, horizon or scores.tuned_at, display=scores.display)
+        better, worse = (
+            Bets(alpha, horizon or scores.tuned_at, ends=horizon is not None)
+            for alpha in (about.share, about.alpha_worse)
+        )
+        tested = _by_bets(used, about, scores.limits, better, worse, display=scores.display)
     mean = _column(used)
     plain = mean.estimate("paired mean")
     return compose(
@@ -166,10 +170,9 @@ def _paired(
     )
 
 
-def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *, display: bool) -> _Tested:
+def _by_bets(used: Floats, about: About, limits: Limits, better: Bets, worse: Bets, *, display: bool) -> _Tested:
     """Bets on the differences, which lie within the limits' width; stakes depend on earlier pairs only."""
     width = limits[1] - limits[0]
-    better, worse = Bets(about.share, horizon), Bets(about.alpha_worse, horizon)
     past = _column(np.array([-width / 2.0, width / 2.0]))  # before the first pair: the widest spread
     points = set(np.unique(np.linspace(0, used.size // _STEP, _POINTS).astype(int)).tolist())
     curve = []
@@ -179,8 +182,8 @@ def _by_bets(used: Floats, about: About, limits: Limits, horizon: int | None, *,
         worse.add(-pairs, np.full(pairs.size, -width), past.variance)
         past.add(pairs)
         if display and (start // _STEP in points or start + _STEP >= used.size):
-            low, high = max(better.lower_bound() + about.margin, -width), min(-worse.lower_bound(), width)
-            curve.append((better.n, better.total / better.n + about.margin, low, high))
+            low = better.lower_bound(-width - about.margin) + about.margin
+            curve.append((better.n, better.total / better.n + about.margin, low, -worse.lower_bound(-width)))
     return _Tested(
         rule=about.bet,
         statistic=better.log_wealth(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import exp, isfinite, log, sqrt
 from statistics import NormalDist
 
@@ -69,16 +70,52 @@ class Planned:
 def registered_power(n: int, variance: float, uplift: float, alpha: float, lowest: float = 0.0) -> float:
     """P(a test registered for n decisions ever passes) at this uplift; `lowest` is the lowest possible score.
 
-    With the stake λ, ln E is nearly a Brownian motion with drift λ·uplift − λ²v/2 and variance λ²v per decision: the
-    probability that it reaches b standard deviations within n, drifting by θ of them, is Φ(θ−b) + e^{2θb} Φ(−θ−b).
+    Where `lowest` limits the stakes, they cannot follow what is missing; then ln E with the stake λ is nearly a
+    Brownian motion with drift λ·uplift − λ²v/2 and variance λ²v per decision. The probability that it reaches b
+    standard deviations within n, drifting by θ of them, is Φ(θ−b) + e^{2θb} Φ(−θ−b).
     """
-    limit = log(1.0 / alpha)
-    stake = min(sqrt(2.0 * limit / (n * variance)), MOST / max(-lowest, 1e-12))
+    limit, most = log(1.0 / alpha), MOST / max(-lowest, 1e-12)
+    at_first = sqrt(2.0 * limit / (n * variance))
+    z, drifts, chances = _ending_tests()
+    follows = float(
+        np.interp(uplift * sqrt(n / variance), drifts, [np.interp(sqrt(2.0 * limit), z, p) for p in chances])
+    )
+    if 2.0 * at_first <= most:
+        return follows
+    stake = min(at_first, most)
     spread = stake * sqrt(n * variance)
     drift, barrier = stake * uplift * n / spread - spread / 2.0, limit / spread
     late = _NORMAL.cdf(-drift - barrier)
     reflected = exp(min(2.0 * drift * barrier + log(late), 0.0)) if late > 0.0 else 0.0
-    return min(1.0, _NORMAL.cdf(drift - barrier) + reflected)
+    return min(follows, _NORMAL.cdf(drift - barrier) + reflected)
+
+
+@lru_cache(maxsize=1)
+def _ending_tests() -> tuple[Floats, Floats, Floats]:
+    """z [point], drifts, and the power at each [drift, point] of a test that always stakes by what is missing and left.
+
+    With m missing of ln E, r of n decisions left and λ = √(2m/(r·v)), z = √(2m·r/n) follows dz = −(θ + 1/(2z)) dt + dB
+    in t = decisions / n, with θ = uplift·√(n/v): a Bessel process of dimension 0 for θ = 0, which reaches 0, where the
+    test passes, by t = 1 with probability e^(−z²/2) = α exactly. The equation for θ > 0 is solved by Crank-Nicolson.
+    """
+    step, steps = 0.08, 64
+    drifts: Floats = np.linspace(0.0, 9.0, 25)
+    z: Floats = step * np.arange(1.0, 101.0)
+    toward = drifts[:, None] + 0.5 / z
+    system = np.zeros((drifts.size, z.size, z.size))
+    rows = np.arange(z.size)
+    system[:, rows, rows] = -1.0 / step**2
+    system[:, rows[1:], rows[:-1]] = (0.5 / step**2 + toward / (2.0 * step))[:, 1:]
+    system[:, rows[:-1], rows[1:]] = (0.5 / step**2 - toward / (2.0 * step))[:, :-1]
+    passed = np.zeros((drifts.size, z.size, 1))
+    passed[:, 0, 0] = 0.5 / step**2 + toward[:, 0] / (2.0 * step)  # at z = 0 the chance is 1
+    half, one = system / (2.0 * steps), np.eye(z.size)
+    inverse = np.linalg.inv(one - half)
+    forward, gain = inverse @ (one + half), inverse @ passed / steps
+    chance = np.zeros_like(passed)
+    for _ in range(steps):
+        chance = forward @ chance + gain
+    return z, drifts, chance[:, :, 0]
 
 
 def decisions_needed(

@@ -51,6 +51,7 @@ class LogProof:
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     `guard`: the candidate acts, and "worse" also finds harm that begins late.
     `most_share`: the share of the traffic that an experiment could give the candidate. `guards`: metrics to judge.
+    `margin`: what a registered test is to exceed; its stakes aim at it.
     """
 
     def __init__(
@@ -64,12 +65,13 @@ class LogProof:
         guard: bool = False,
         most_share: float = 0.0,
         guards: Sequence[GuardRule] = (),
+        margin: float = 0.0,
     ) -> None:
         self.plan = plan
         self.most_share = most_share
         self.alpha, self.alpha_worse = alpha, alpha_worse
         horizon = None if plan is None else plan.horizon
-        self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard)
+        self.bets = Wagers(alpha, alpha_worse, horizon, reward_range, guard=guard, margin=margin)
         self.arms: tuple[str, ...] = ()
         self.rows = 0
         self.counts: dict[str, int] = {}
@@ -118,7 +120,7 @@ class LogProof:
             digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
         for name in sorted(chunk.without.keys() - self.without.keys()):
             if len(self.without) < MOST_RATERS:
-                self.without[name], self._others[name] = self._fork(), deepcopy(self._known)
+                self.without[name], self._others[name] = self.fork(), deepcopy(self._known)
         if self._hashes:
             self._hash_raters(chunk)
         self._feed(chunk)
@@ -164,11 +166,11 @@ class LogProof:
         """ln E for "worse"; it is proven above ln 1/alpha_worse."""
         return self.bets.worse.log_wealth()
 
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self, margin: float = 0.0) -> tuple[float, float] | None:
         """The differences that the test does not exclude, each side at its alpha; None before the first score."""
-        return self.bets.bounds() if self.n else None
+        return self.bets.bounds(margin) if self.n else None
 
-    def _fork(self) -> LogProof:
+    def fork(self) -> LogProof:
         """A copy of this test that continues with other rewards; without the parts that only the page shows."""
         made = copy(self)
         made._hashes, made._rater_hashes, made._others, made.without, made.raters = {}, {}, {}, {}, {}

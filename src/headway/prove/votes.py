@@ -24,14 +24,14 @@ from headway.nouns.records import is_own
 from headway.prove import intervals, sequential
 from headway.prove.about import About, compose
 
-__all__ = ["UNANSWERED", "Comparison", "counted", "from_preferences", "from_votes"]
+__all__ = ["UNANSWERED", "BlindComparison", "counted", "from_preferences", "from_votes"]
 
 UNANSWERED = "unanswered"
 _WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back
 _CHANCE = 0.05  # a split that raters who are all alike show more often than this is none
 
 
-class Comparison(NamedTuple):
+class BlindComparison(NamedTuple):
     """What came of one comparison: 1 for the candidate, 0 for the other policy, ½ for neither; None: no answer."""
 
     value: float | None
@@ -44,7 +44,7 @@ def counted(values: Sequence[float]) -> tuple[int, int]:
     return sum(value > 0.5 for value in values), sum(value < 0.5 for value in values)
 
 
-def from_votes(comparisons: Sequence[Comparison], about: About) -> Evidence:
+def from_votes(comparisons: Sequence[BlindComparison], about: About) -> Evidence:
     """Evidence from comparisons in the order of their decisions, with every rater's share."""
     answered = [each.value for each in comparisons if each.value is not None]
     wins, losses = counted(answered)
@@ -132,7 +132,7 @@ def _named(check: Diagnostic, askers: Counter[str]) -> Diagnostic:
 # -- raters
 
 
-def _shares(comparisons: Sequence[Comparison], evidence: Evidence) -> Iterator[RaterShare]:
+def _shares(comparisons: Sequence[BlindComparison], evidence: Evidence) -> Iterator[RaterShare]:
     """The share of each rater and of a group that agrees, and what the votes say without them."""
     given = Counter(rater for each in comparisons for rater in each.by)
     parties = [(rater,) for rater, _ in given.most_common()]
@@ -158,7 +158,7 @@ def _shares(comparisons: Sequence[Comparison], evidence: Evidence) -> Iterator[R
         )
 
 
-def _groups(comparisons: Sequence[Comparison]) -> Iterator[tuple[str, ...]]:
+def _groups(comparisons: Sequence[BlindComparison]) -> Iterator[tuple[str, ...]]:
     """The raters who prefer the candidate, or the other policy, far more often than the rest do; at most one each."""
     said: dict[str, list[float]] = {}
     for each in comparisons:

@@ -14,10 +14,17 @@ from headway.prove.log import Floats, Log
 
 __all__ = ["Wagers"]
 
+_SAME = 1e-9  # probabilities that differ by no more are equal
+# Of the range of the rewards: no stake risks more than one for which a score could be this low. Without it, rows on
+# which the policies hardly differ would be bet on with stakes at which no bound can be computed.
+_LEAST_RISK = 0.1
+_FEWEST = 0.05  # of the rows: the policies are taken to differ on at least so many, until scores tell
+
 
 class Wagers:
     """`better` and `worse` are the bets; `variance` is the scores' variance that the stakes of the next rows go by.
 
+    `margin`: what a test with a horizon is to exceed.
     `reward_range`: no reward can be outside. Without it, the range of the rewards so far is used, at least [0, 1].
     """
 
@@ -29,23 +36,31 @@ class Wagers:
         reward_range: tuple[float, float] | None,
         *,
         guard: bool = False,
+        margin: float = 0.0,
     ) -> None:
-        self.better, self.worse = Bets(alpha, horizon), Bets(alpha_worse, horizon, guard=guard)
+        self.better = Bets(alpha, horizon, ends=horizon is not None, margin=margin)
+        self.worse = Bets(alpha_worse, horizon, guard=guard, ends=horizon is not None and not guard)
         self.variance = 0.0  # 0: not known yet
         self.low, self.high = reward_range or (0.0, 1.0)
         self.at_worst = 0  # rows that count at their worst value
         self.missing_width = 0.0  # Σ of how far the scores of these rows may be off
         self._fixed = reward_range is not None
-        self._guess = (0.0, 0)  # Σ and number of the variances that are guessed for the first rows
+        self._guess = (0.0, 0, 0)  # of the first rows: Σ of their guessed variances, rows, rows above 0
 
     @property
     def width(self) -> float:
         """Of the range of the rewards: no policy can be better or worse than another by more."""
         return self.high - self.low
 
-    def bounds(self) -> tuple[float, float]:
-        """The differences that the bets do not exclude, each side at its alpha."""
-        return max(self.better.lower_bound(), -self.width), min(-self.worse.lower_bound(), self.width)
+    def bounds(self, margin: float = 0.0) -> tuple[float, float]:
+        """The differences that the bets do not exclude, each side at its alpha; the mean of the scores is inside.
+
+        The mean can be outside what the gamblers of a guard found in the latest rows (`RESTARTS`).
+        """
+        mean = self.better.total / max(self.better.n, 1)
+        least = -self.width
+        mean = min(max(mean, least), -least)
+        return min(self.better.lower_bound(least, margin), mean), max(-self.worse.lower_bound(least), mean)
 
     def add(self, piece: Log, inside: NDArray[np.bool_], difference: Floats, q: Floats) -> tuple[Floats, Floats]:
         """Bet on the rows `inside` the test; returns what each side won, [gambler, n] in logarithms, 0 if no bet.
@@ -58,8 +73,10 @@ class Wagers:
         weights = np.where(possible, difference / np.where(possible, piece.logged, 1.0), 0.0)
         direct = np.einsum("ij,ij->i", difference, q)
         at_low, at_high = weights * (low[:, None] - q), weights * (high[:, None] - q)
-        lowest = direct + np.minimum(at_low, at_high).min(axis=1)
-        highest = direct + np.maximum(at_low, at_high).max(axis=1)
+        differs = np.abs(difference).max(axis=1) > _SAME
+        risk = _LEAST_RISK * (high - low)
+        lowest = np.minimum(direct + np.minimum(at_low, at_high).min(axis=1), -risk)
+        highest = np.maximum(direct + np.maximum(at_low, at_high).max(axis=1), risk)
         weight = weights[rows, action]
         score = direct + weight * (piece.reward - q[rows, action])
         against = -score
@@ -74,18 +91,20 @@ class Wagers:
         used = inside & ~np.isnan(score)
         variance = self.variance if self.variance > 0.0 else self._guessed(weights, difference, high - low)[used]
         won, lost = (np.zeros((bets.stakes.size, len(piece))) for bets in (self.better, self.worse))
-        won[:, used] = self.better.add(score[used], lowest[used], variance)
-        lost[:, used] = self.worse.add(against[used], -highest[used], variance)
+        won[:, used] = self.better.add(score[used], lowest[used], variance, differs[used])
+        lost[:, used] = self.worse.add(against[used], -highest[used], variance, differs[used])
         return won, lost
 
     def _guessed(self, weights: Floats, difference: Floats, width: Floats) -> Floats:
         """[n]; the variance of a score before any was seen: for rewards as noisy as their range allows."""
         noise = np.einsum("ij,ij->i", weights, difference) * (0.5 * width) ** 2
-        total = self._guess[0] + np.cumsum(noise)
-        count = self._guess[1] + np.arange(1, noise.size + 1)
+        total, count, differing = self._guess
+        totals, differings = total + np.cumsum(noise), differing + np.cumsum(noise > 0.0)
+        counts = count + np.arange(1, noise.size + 1)
         if noise.size:
-            self._guess = float(total[-1]), int(count[-1])
-        guess: Floats = np.maximum(total / count, 1e-12)
+            self._guess = float(totals[-1]), int(counts[-1]), int(differings[-1])
+        known = np.where(differings > 0, totals, (0.5 * width) ** 2)  # before the first: as if the policies differed
+        guess: Floats = np.maximum(known / np.minimum(counts, np.maximum(differings, 1) / _FEWEST), 1e-12)
         return guess
 
     def _range(self, reward: Floats) -> tuple[Floats, Floats]:

@@ -127,7 +127,7 @@ class Call:
 
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Work that may block, in a thread; callers without a key have threads of their own."""
-        return await (self.server.in_thread if self.key else self.server.in_open_thread)(work, *values)
+        return await self.server.in_key_thread(self.key, work, *values)
 
     async def reading(self, work: Callable[..., T], *values: Any) -> T:
         """Work that reads many rows: a key that asks without a pause waits for itself, and others do not."""

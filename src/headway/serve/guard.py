@@ -179,7 +179,7 @@ class RequestGuard:
         elif endpoint.reads:
             work = server.in_reading_thread(caller.name, endpoint.run, *values)
         else:
-            work = (server.in_thread if caller.name else server.in_open_thread)(endpoint.run, *values)
+            work = server.in_key_thread(caller.name, endpoint.run, *values)
         answer = await (_while_connected(work, wire) if endpoint.proxied else work)
         if answer is SENT:
             return None

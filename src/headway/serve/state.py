@@ -40,6 +40,7 @@ _ALARM_TASKS = 100  # tasks whose alarms are in /metrics
 _MOST_TASKS = 1000
 _MOST_WAITING = 512
 _MOST_FAR = 64
+_THREADS = 4
 _UNLIMITED = ("owner", "page")  # the project token and its page
 
 
@@ -71,7 +72,8 @@ class Server:
         self._looked = float("-inf")
         self.too_slow: set[asyncio.Task[Any]] = set()
         self.connections = Connections(settings, capacity(settings)[0])
-        self._threads = ThreadPoolExecutor(4, "headway-serve")
+        self._threads = ThreadPoolExecutor(_THREADS, "headway-serve")
+        self._turns: dict[str, asyncio.Semaphore] = {}  # by key
         self._reading_threads = ThreadPoolExecutor(4, "headway-reading")
         self._reading_times: dict[str, ReadingTime] = {}  # by key
         self._open_threads = ThreadPoolExecutor(4, "headway-open")  # of callers without a key
@@ -96,6 +98,13 @@ class Server:
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Run work that may block: reads of many rows, locks, files."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
+
+    async def in_key_thread(self, key: str, work: Callable[..., T], *values: Any) -> T:
+        """Work of a caller that may block: a key has half of the threads at once, others have theirs."""
+        if not key:
+            return await self.in_open_thread(work, *values)
+        async with self._turns.setdefault(key, asyncio.Semaphore(_THREADS // 2)):
+            return await self.in_thread(work, *values)
 
     async def in_turn(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
         """Work that reads much, when it is this key's turn: every key but the owner's has a share of the time."""

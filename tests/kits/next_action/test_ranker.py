@@ -245,7 +245,7 @@ def test_the_leaky_field_is_left_out_and_the_proof_is_from_later_rows(proven: tu
     assert evidence.counts["not later than the training rows"] > 0
     assert evidence.counts["with a mined label"] > 0
     assert any("sign accuracy" in note and "majority" in note for note in evidence.notes)
-    project.promote(ref, because=verdict, task="next-action")
+    project.promote(ref, because=verdict, task="next-action", predicts_only=True)
     assert project.current("next-action").ref == ref
 
 

@@ -24,10 +24,16 @@ _SMALL = Practice(hidden=(4,), normalise_observations=False, normalise_rewards=F
 
 
 class Coins:
-    """`count` tosses at once: coin k pays 1 with its chance, else `low`."""
+    """`count` tosses at once: coin k pays 1 with its chance, else `low`; `first` is added to it for who plays first."""
 
     def __init__(
-        self, *, count: int, chances: tuple[float, ...] = (0.5, 0.5), low: float = 0.0, bounded: bool = True
+        self,
+        *,
+        count: int,
+        chances: tuple[float, ...] = (0.5, 0.5),
+        low: float = 0.0,
+        bounded: bool = True,
+        first: float = 0.0,
     ) -> None:
         self.num_envs = count
         self.single_observation_space = SimpleNamespace(shape=(1,), dtype=np.dtype(np.float64))
@@ -38,14 +44,17 @@ class Coins:
         if bounded:
             self.returns = (low, 1.0)
         self._rng = np.random.default_rng(0)
+        self._first, self._resets = first, 0
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         self._rng = np.random.default_rng(seed)
+        self._resets += 1
         return self._seen(), {}
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         luck = self._rng.random(self.num_envs)  # the same for both policies
-        won = np.where(np.asarray(actions) == 0, luck < self._chances[0], 1.0 - luck < self._chances[1])
+        chances = self._chances + self._first * (self._resets == 1)
+        won = np.where(np.asarray(actions) == 0, luck < chances[0], 1.0 - luck < chances[1])
         over, cut = np.ones(self.num_envs, dtype=np.bool_), np.zeros(self.num_envs, dtype=np.bool_)
         seen = self._seen()
         return seen, np.where(won, 1.0, self._low), over, cut, {"final_obs": seen, "_final_obs": over}

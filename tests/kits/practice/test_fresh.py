@@ -65,6 +65,22 @@ def test_a_worse_policy_is_proven_worse_and_an_equal_one_uses_up_its_episodes(tm
             project.promote(task="coins")
 
 
+@pytest.mark.parametrize("advantage", [0.3, -0.3])
+def test_who_plays_first_decides_nothing(tmp_path: Path, advantage: float) -> None:
+    """Both coins are equal, and a copy pays whoever plays it first more, or less."""
+    project, verdict = proven(tmp_path, (0.5, 0.5), first=advantage)
+    with project:
+        assert verdict.state == "refused"
+        assert verdict.evidence.n == EPISODES
+        assert abs(verdict.evidence.difference.value) < 0.15
+
+
+def test_a_better_policy_passes_although_the_first_has_an_advantage(tmp_path: Path) -> None:
+    project, verdict = proven(tmp_path, (0.8, 0.2), first=0.2)
+    with project:
+        assert verdict.passed, verdict.reasons
+
+
 def test_the_same_proof_plays_the_same_episodes_and_is_charged_once(tmp_path: Path) -> None:
     project, verdict = proven(tmp_path, (0.7, 0.3))
     with project:

@@ -124,8 +124,8 @@ class _ForeignProof:
             self.curve.append((self.tally.n, self.tally.scores.mean, *self._bounds()))
 
     def _bounds(self) -> tuple[float, float]:
-        width = self._range[1] - self._range[0]  # no policy can be better or worse than another by more
-        return max(self.better.lower_bound(), -width), min(-self.worse.lower_bound(), width)
+        least = self._range[0] - self._range[1]  # no policy can be better or worse than another by more
+        return self.better.lower_bound(least, self.about.margin), -self.worse.lower_bound(least)
 
     def _bet(self, score: Floats, direct: Floats, reward: Floats, ours: Floats, theirs: Floats, fitted: Floats) -> None:
         """Bet on both sides. The file has the weights of the logged actions only: no other is taken to be larger."""

@@ -6,6 +6,10 @@ rarely than the error budget allows: α = .001 for the first candidate. The seed
 Nobody can pick them, a policy cannot have practised on them because they depend on its own content hash, and a repeated
 proof plays the same episodes.
 
+A world may remember: what plays first finds cold caches, or wins what is there to win once. So who plays first is drawn
+for every episode. Half of a look is played by the candidate first, then by the other policy; the rest the other way
+round, in copies of their own. An advantage of the first is then noise that favours neither.
+
 Both policies act as whole pipelines, as they would be served. Not covered: what the task's own decisions come to. The
 world pays its own rewards, and the evidence says so.
 """
@@ -20,6 +24,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
@@ -190,9 +197,28 @@ def _pipelines(
 def _look(
     project: Project, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
-    with closing(_copies(project, look)) as envs:
-        played = [_played(envs, pipeline, look) for pipeline in pipelines]
-        return getattr(envs, "returns", None), played[0], played[1]
+    ours_first = np.random.default_rng([look.seed, 0xF125]).random(look.count) < 0.5
+    parts: list[tuple[NDArray[np.intp], dict[int, Played]]] = []
+    limits = None
+    for chosen, order in ((ours_first, (0, 1)), (~ours_first, (1, 0))):
+        places = np.flatnonzero(chosen)
+        if not places.size:
+            continue
+        part = replace(look, count=places.size, seed=look.seed ^ order[0] << 40)
+        with closing(_copies(project, part)) as envs:
+            parts.append((places, {side: _played(envs, pipelines[side], part) for side in order}))
+            limits = getattr(envs, "returns", None)
+    return limits, _joined(look.count, parts, 0), _joined(look.count, parts, 1)
+
+
+def _joined(count: int, parts: Sequence[tuple[NDArray[np.intp], Mapping[int, Played]]], side: int) -> Played:
+    """The episodes of one policy, each at the place that was drawn for it."""
+    returns, metrics = np.zeros(count), dict[str, NDArray[np.float64]]()
+    for places, played in parts:
+        returns[places] = played[side].returns
+        for name, values in played[side].metrics.items():
+            metrics.setdefault(name, np.zeros(count))[places] = values
+    return Played(returns, metrics)
 
 
 def _copies(project: Project, look: LookShard) -> Any:

@@ -119,7 +119,8 @@ def redacted(reply: KeptReply, redact: Callable[[str], str]) -> KeptReply:
     text = redact(reply.text)
     turns = tuple(Turn(turn.role, redact(turn.content)) for turn in reply.turns)
     comments = tuple(msgspec.structs.replace(one, text=redact(one.text)) for one in reply.comments)
-    clean = msgspec.structs.replace(reply, text=text, turns=turns, comments=comments)
+    stop = tuple(map(redact, reply.stop))
+    clean = msgspec.structs.replace(reply, text=text, turns=turns, comments=comments, stop=stop)
     if text == reply.text and turns == reply.turns:
         return clean
     return msgspec.structs.replace(clean, prompt_tokens=(), tokens=(), logprob_model=(), redacted=True)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import id_bytes, id_text
-from headway.nouns.records import Decision, Signal, Situation
+from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import read as read_details
 from headway.observe.ingest.records import Record
@@ -28,7 +28,6 @@ __all__ = ["BATCH", "BATCH_BYTES", "BatchResult", "Clash", "Fate", "Origin", "Re
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
-CONFIG = "elsewhere"
 Fate = Literal["new", "same", "late", "conflict"]
 
 
@@ -234,7 +233,7 @@ class RecordWriter:
 
     def _insert(self, transaction: WriteTransaction, fresh: Sequence[_Keyed]) -> None:
         decisions = [self._decision(row) for row in fresh]
-        transaction.add(decisions, {CONFIG: '{"encoder":""}'})
+        transaction.add(decisions, {ELSEWHERE: '{"encoder":""}'})
         import_id = self._import(transaction)
         signals = []
         for row, decision in zip(fresh, decisions, strict=True):
@@ -339,7 +338,7 @@ class RecordWriter:
             propensity=chosen,
             policy=record.policy or "elsewhere@0",
             policy_hash="",
-            config_hash=CONFIG,
+            config_hash=ELSEWHERE,
             encoder="",
             exploration="elsewhere" if record.at is not None else "elsewhere, undated",
             seed=0,

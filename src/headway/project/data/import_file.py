@@ -284,8 +284,10 @@ class _Run:
         if (candidates := redact.candidates(item.candidates)) is not item.candidates:
             names = [candidate.name for candidate in item.candidates]
             changed |= {"candidates": candidates, "action": candidates[names.index(item.action)].name}
-        if any(signal.label for signal in item.signals):
-            changed["signals"] = tuple(replace(signal, label=redact(signal.label)) for signal in item.signals)
+        if any(signal.label or len(signal.name) > 8 for signal in item.signals):
+            changed["signals"] = tuple(
+                replace(signal, name=redact(signal.name), label=redact(signal.label)) for signal in item.signals
+            )
         if item.rest is not None:
             changed["rest"] = _kept(redact, item.rest)
         if self._forced and item.task:

@@ -6,7 +6,7 @@ import math
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.records import Candidate, Decision, Situation, Source
+from headway.nouns.records import ELSEWHERE, Candidate, Decision, Situation, Source
 
 __all__ = ["recorded"]
 
@@ -49,7 +49,7 @@ def recorded(
         propensity=probabilities[index],
         policy=str(PolicyRef.parse(policy)),
         policy_hash="",
-        config_hash="elsewhere",
+        config_hash=ELSEWHERE,
         encoder="",
         exploration="elsewhere",
         seed=0,

@@ -197,7 +197,7 @@ class Servings:
             return now
         known = self._stored.get(key)
         if known is None:
-            if decision.config_hash == "elsewhere":
+            if decision.claimed:
                 raise Conflict(
                     f"The episode {decision.situation.episode!r} was decided elsewhere and imported.",
                     code="episode_conflict",

@@ -17,7 +17,6 @@ from headway.project.alarm import alert_failure, open_alarms
 from headway.project.experiment import experiment
 from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
-from headway.project.prove.finality import changing_outcomes
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
     candidate_policy,
@@ -115,7 +114,7 @@ def _heads_again(project: Project, decision: Decision) -> tuple[str, bool]:
     """Why a factored decision was made, and whether its policy could be asked again."""
     from headway.project.decide.factored import replay_heads
 
-    if decision.config_hash == "elsewhere":
+    if decision.claimed:
         return "not known any more: the decision was made elsewhere", False
     try:
         return replay_heads(project, decision)[0].why, True
@@ -141,7 +140,7 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 def replay(project: Project, identifier: str) -> Replay:
     """The replay of a decision with the same policy and seed, and the stored decision."""
     decision = project.query.decision(identifier)
-    factored = project.heads(identifier) and decision.config_hash != "elsewhere"
+    factored = project.heads(identifier) and not decision.claimed
     replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, decision)
     exact = replayed.action == decision.action and difference == 0.0 if replayed else None
     return Replay(
@@ -182,7 +181,7 @@ def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction |
 
 def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
     """The replay under the stored configuration, or what is missing for it."""
-    if decision.config_hash == "elsewhere":
+    if decision.claimed:
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
         return None, f"the decision was made elsewhere; {known} recorded"
     source = decision
@@ -252,7 +251,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
-        warnings=(*project.unread_names(name), *changing_outcomes(project, name)),
+        warnings=tuple(project.unread_names(name)),
         worth=task_worth(project, name) if counts.decisions else None,
     )
 

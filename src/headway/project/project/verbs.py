@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from headway.nouns.evidence import Verdict
+from headway.nouns.evidence import Reliance, Verdict
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.protocols import Crew, Progress
 from headway.nouns.records import OWNER, Decision, Reader
@@ -127,24 +127,22 @@ class Project(ProjectFolder):
         task: str | None = None,
         who: str = "",
         trust_keys: Sequence[str] = (),
+        trust_claims: bool = False,
+        predicts_only: bool = False,
         why: str = "",
     ) -> Entry:
         """Make a candidate current, on evidence; GateRefused if the evidence is not sufficient.
 
-        `trust_keys` are keys that may decide it alone; the ledger records them, and your own reason (`why`).
+        `trust_keys` may decide it alone; `trust_claims`: it may rest on probabilities that a client sent;
+        `predicts_only`: on better predictions. The ledger records these, and your own reason (`why`).
         """
         from headway.project.promote import promote
 
-        return promote(self, policy, because=because, task=task, who=who, trust=trust_keys, note=why)
+        accepted: dict[Reliance, bool] = {"claims": trust_claims, "predictions": predicts_only}
+        return promote(self, policy, because=because, task=task, who=who, trust=trust_keys, note=why, accepted=accepted)
 
     def plan(
-        self,
-        task: str,
-        *,
-        uplift: float,
-        power: float = 0.8,
-        register: bool = False,
-        policy: str | None = None,
+        self, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None
     ) -> Planned:
         """The number of decisions needed to prove an uplift of this size; `register` fixes that horizon in advance."""
         from headway.project.prove.plan import plan

@@ -68,7 +68,7 @@ class RowChecks:
         self._seen.clear()
         self._kept = self._repeated = 0
         for row in rows:
-            if self._together.copies and row.decision.config_hash == "elsewhere":
+            if self._together.copies and row.decision.claimed:
                 code = _content(row)
                 if code in self._seen:
                     self._repeated += 1
@@ -87,6 +87,7 @@ class RowChecks:
             chosen_only=alone,
             beyond=self._beyond(batch),
             stored_cuts=self._cuts,
+            claimed=np.array([decision.claimed for decision in decisions]),
             columns=tuple(features.names),
         )
 
@@ -114,7 +115,7 @@ class RowChecks:
 
         The store then holds equal probabilities for all other actions. A client that once sent others sends them all.
         """
-        if decision.config_hash != "elsewhere" or len(decision.probabilities) < 3:
+        if not decision.claimed or len(decision.probabilities) < 3:
             return False
         who = (decision.key, decision.policy)
         alone = self._vectors.get(who, False)
@@ -159,7 +160,7 @@ class RowChecks:
         return replace(
             evidence,
             diagnostics=tuple(diagnostics),
-            counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {})},
+            counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {}), **_origins(evidence)},
             unchecked=(*evidence.unchecked, *self._unchecked()),
         )
 
@@ -239,6 +240,12 @@ def training_window(
         return None
     vectors = features.vectors(situations, encoder)
     return Window(n=len(situations), mean=vectors.mean(axis=0), std=vectors.std(axis=0))
+
+
+def _origins(evidence: Evidence) -> dict[str, int]:
+    """Whose draws the decisions were, where some were not Headway's."""
+    claims = evidence.claims
+    return {} if claims is None else {"drawn by Headway": claims.drawn, "claimed by a client": claims.rows}
 
 
 def _content(row: Settled) -> int:

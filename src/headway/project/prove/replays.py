@@ -38,7 +38,7 @@ class Replays:
         asked = np.full((len(decisions), width), np.nan)
         groups: dict[tuple[str, str, str], list[int]] = {}
         for place, decision in enumerate(decisions):
-            if decision.config_hash == "elsewhere":
+            if decision.claimed:
                 self.elsewhere += 1
             elif decision.seq % self._stride == 0:
                 groups.setdefault((decision.policy, decision.policy_hash, decision.config_hash), []).append(place)

@@ -24,6 +24,7 @@ from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
 if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
+    from headway.project.prove.actions_today import ActionsToday
     from headway.project.prove.checks import RowChecks
     from headway.project.prove.unread import Unread
     from headway.prove.log import RowOrigin
@@ -35,10 +36,13 @@ _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
 
 
-def speaking(rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
-    """Rows that evidence can rest on; `left` counts the others by what they lack."""
+def speaking(rows: Iterable[Settled], left: Counter[str], today: ActionsToday | None = None) -> Iterator[Settled]:
+    """Rows that evidence can rest on, also about the actions of `today`; `left` counts the others by what they lack."""
     for row in rows:
-        if row.decision.source == "mined":
+        lacking = today.lacking(row.decision) if today is not None else ""
+        if lacking:
+            left[lacking] += 1
+        elif row.decision.source == "mined":
             left["with a mined label"] += 1
         elif not row.decision.propensity_known:
             left["with unknown propensity"] += 1
@@ -69,6 +73,7 @@ class ComparedRows:
     guards: Sequence[str] = ()
     rewards: Rewards | None = None
     unread: Unread | None = None
+    today: ActionsToday
     at_random: bool = False
     checks: RowChecks | None = None
 
@@ -85,7 +90,9 @@ class ComparedRows:
         decisions = [row.decision for row in batch]
         situations = [decision.situation for decision in decisions]
         places = _places([decision.candidates for decision in decisions], column)
-        candidate, other = self._distributions(decisions)
+        offered = [self.today.of(decision) for decision in decisions]
+        candidate, other = self._distributions(decisions, offered)
+        asked = _places(offered, column)
         raters, without = _rated(batch, self.rewards)
         checked = {} if self.checks is None else self._checked(self.checks, batch, places)
         roles = np.array([situation.role or "none" for situation in situations], dtype=np.str_)
@@ -93,8 +100,8 @@ class ComparedRows:
             reward=_rewards(batch),
             action=[column[decision.action] for decision in decisions],
             logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
-            target=_spread(candidate, places, len(column)),
-            baseline=_spread(other, places, len(column)),
+            target=_spread(candidate, asked, len(column)),
+            baseline=_spread(other, asked, len(column)),
             features=self.features.vectors(situations, self.encoder),
             status=[_CODES[row.status] for row in batch],
             worst=[row.reward is None and (row.status == "pending" or not self.at_random) for row in batch],
@@ -120,10 +127,11 @@ class ComparedRows:
             "settled_at": settled_at,
         }
 
-    def _distributions(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
-        """Both policies' probabilities, [row, candidate]."""
+    def _distributions(
+        self, decisions: Sequence[Decision], sets: Sequence[Sequence[Candidate]]
+    ) -> tuple[Floats, Floats]:
+        """Both policies' probabilities of these candidates, [row, candidate]."""
         situations = [decision.situation for decision in decisions]
-        sets = [decision.candidates for decision in decisions]
         seeds = [decision.seed for decision in decisions]
         candidate = self.target.distributions(situations, sets, seeds)
         other = self.baseline.distributions(situations, sets, seeds)

@@ -15,9 +15,10 @@ import numpy as np
 
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.evidence import Diagnostic
-from headway.nouns.records import Settled
+from headway.nouns.records import Candidate, Settled
 from headway.observe.experience import part_of
 from headway.project.learn import LEARNED_PARTS
+from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
 
 if TYPE_CHECKING:
@@ -75,12 +76,13 @@ def first_look(project: Project, settings: TaskSettings, terms: Terms) -> Look |
     known = project.first_looks.get(task)
     if known is not None and known[0] == about:
         return known[1]
-    rows = _training_rows(project, header)
+    rows, today = _training_rows(project, header), ActionsToday(project, settings)
+    rows = [row for row in rows if not today.lacking(row.decision)]
     look = None
     if rows:
         target = project.servings.pipeline(task, terms.config, terms.candidate, terms.candidate_hash)
         current = project.servings.pipeline(task, terms.config, terms.against, terms.against_hash)
-        look = _compared(rows, target, current)
+        look = _compared(rows, target, current, today)
     project.first_looks[task] = about, look
     return look
 
@@ -122,7 +124,7 @@ def _read(project: Project, header: Header, after: int, upto: int) -> Iterator[S
             yield row
 
 
-def _compared(rows: Sequence[Settled], target: Pipeline, current: Pipeline) -> Look:
+def _compared(rows: Sequence[Settled], target: Pipeline, current: Pipeline, today: ActionsToday) -> Look:
     """Candidate minus current: doubly robust, with the mean reward of each action as the reward model."""
     given: dict[str, list[float]] = {}
     for row in rows:
@@ -133,24 +135,25 @@ def _compared(rows: Sequence[Settled], target: Pipeline, current: Pipeline) -> L
     moved = 0.0
     stream = iter(rows)
     while batch := list(islice(stream, _BATCH)):
-        shifts = _distributions(target, batch) - _distributions(current, batch)
+        sets = [today.of(row.decision) for row in batch]
+        shifts = _distributions(target, batch, sets) - _distributions(current, batch, sets)
         moved = max(moved, float(np.abs(shifts).max(initial=0.0)))
-        for row, shift in zip(batch, shifts, strict=True):
-            decision, names = row.decision, [candidate.name for candidate in row.decision.candidates]
+        for row, offered, shift in zip(batch, sets, shifts, strict=True):
+            decision, names = row.decision, [candidate.name for candidate in offered]
             model = np.array([means.get(name, overall) for name in names])
-            place = names.index(decision.action)
-            surprise = (row.reward or 0.0) - model[place]
-            scores.append(float(shift[: len(names)] @ model + shift[place] / decision.probabilities[place] * surprise))
+            score = float(shift[: len(names)] @ model)
+            if decision.action in names:
+                place = names.index(decision.action)
+                score += float(shift[place] / decision.propensity * ((row.reward or 0.0) - model[place]))
+            scores.append(score)
     spread = float(np.std(scores, ddof=1)) if len(scores) > 1 else np.inf
     return Look(
         rows=len(rows), moved=moved, difference=float(np.mean(scores)), error=spread / float(np.sqrt(len(scores)))
     )
 
 
-def _distributions(pipeline: Pipeline, batch: Sequence[Settled]) -> Floats:
+def _distributions(pipeline: Pipeline, batch: Sequence[Settled], sets: Sequence[Sequence[Candidate]]) -> Floats:
     decisions = [row.decision for row in batch]
     return pipeline.distributions(
-        [decision.situation for decision in decisions],
-        [decision.candidates for decision in decisions],
-        [decision.seed for decision in decisions],
+        [decision.situation for decision in decisions], sets, [decision.seed for decision in decisions]
     )

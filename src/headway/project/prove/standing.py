@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.observe.since import first_decided
 from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import dated
-from headway.project.prove.disputed import disputed
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.kinds.preference import SIGNAL
-from headway.project.prove.subject import current_policy, gate_rules, most_decisions
+from headway.project.prove.subject import current_policy, gate_rules, most_decisions, previous_policy, stored_evidence
 from headway.project.prove.terms import admission_of
-from headway.promote.gate import too_young
+from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:
+    from headway.nouns.evidence import Verdict
     from headway.project import Project
     from headway.promote.gate import Admission
     from headway.promote.ledger import Entry, Heads
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from headway.settings import TaskSettings
 
 __all__ = ["standing"]
+
+_LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
 
 
 def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
@@ -39,8 +40,6 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
     elif newest is not None and not _decided(project, newest, current.digest):
         candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
-    admission = None if candidate is None else _admission(project, settings, candidate, current)
-    young = _too_young(settings, admission)
     return Standing(
         task=task,
         current=current,
@@ -50,10 +49,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
         experiment=heads.experiment,
         candidate=candidate,
-        admission=admission,
-        too_young=young,
-        final=not young
-        or project.clock() >= first_decided(project.database, project.query, task) + settings.final_after_s,
+        admission=None if candidate is None else _admission(project, settings, candidate, current),
         shadow=shadow,
         tested=candidate is not None and _tested(project, heads, candidate),
         most=most_decisions(settings),
@@ -69,7 +65,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         practises=settings.world if settings.kind == "factored" else None,
         replies=settings.kind == "reply",
         kit_missing=project.servings.kit_missing(heads.current) or None,
-        disputed=disputed(project, settings, heads, current.digest),
+        disputed=_disputed(project, settings, heads, current.digest),
         unprovable=None if candidate is None else unprovable(project, settings, candidate, current),
     )
 
@@ -80,13 +76,6 @@ def _admission(
     """Whether the gate admits the candidate, and until when a verdict that is too early needs more."""
     admission = admission_of(project, settings, candidate, current)
     return admission if admission.verdict is None else replace(admission, verdict=dated(project, admission.verdict))
-
-
-def _too_young(settings: TaskSettings, admission: Admission | None) -> bool:
-    """Whether a candidate that the gate admits is proven by a log that is too young for the loop to act on."""
-    evidence = None if admission is None or admission.verdict is None else admission.verdict.evidence
-    admitted = admission is not None and admission.state == "admitted" and settings.gate == "on"
-    return admitted and evidence is not None and too_young(evidence, gate_rules(settings))
 
 
 def _next_in_turn(heads: Heads) -> Entry | None:
@@ -107,3 +96,33 @@ def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
     if newest.policy_hash == current_hash:
         return True
     return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
+
+
+def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
+    """The verdict on what acts, if it is proven worse by one key's ratings alone."""
+    share = heads.canary or heads.experiment
+    if share is not None:
+        verdict = _accused(project, settings, share, current_hash)
+        if verdict is not None:
+            return verdict
+    current = heads.current
+    if current is None or current.kind == "rollback":
+        return None
+    return _accused(project, settings, current, previous_policy(project, settings)[1])
+
+
+def _accused(project: Project, settings: TaskSettings, acting: Entry, against: str) -> Verdict | None:
+    """The latest verdict on a policy that acts, if it is proven worse than the other by one key's ratings alone."""
+    identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
+    if identifier is None and acting.kind == "snapshot":  # looked at in an earlier state
+        looks = project.ledger.evidences(settings.name, limit=_LOOKS)
+        snapshots = project.ledger.snapshot_parents(settings.name) if looks else {}
+        identifier = next((look for look, _, digest, _ in looks if digest in snapshots), None)
+    if identifier is None:
+        return None
+    rules = gate_rules(settings)
+    verdict = gate.verdict(stored_evidence(project, identifier), rules)
+    evidence = verdict.evidence
+    assert evidence is not None
+    fresh = evidence.against_hash == against and evidence.reward_version == project.rewards(settings.name).version
+    return verdict if fresh and verdict.state == "worse" and gate.contested(evidence, rules) else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.evidence import Evidence, Plan
+from headway.nouns.evidence import Evidence, Plan, Reliance
 from headway.project.decide.serving import baseline_ref
 from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, CurrentPolicy
@@ -32,6 +33,7 @@ __all__ = [
     "stored_evidence",
 ]
 
+_EARLIER = "The bounds are unknown: the evidence was made by an earlier version. Prove again."
 MOST_TIMES = 5  # a test takes at most so many times `decide_within` decisions
 
 
@@ -101,13 +103,16 @@ def _named(project: Project, policy: str, task: str | None) -> CandidatePolicy:
 
 
 def stored_evidence(project: Project, identifier: str) -> Evidence:
-    """An evidence by its id."""
+    """An evidence by its id; without bounds if those that were stored contradict its verdict or its estimate."""
     body = project.ledger.evidence(identifier)
     if body is None:
         raise UnknownName(
             f"There is no evidence {identifier!r}.", code="unknown_evidence", hint="`headway prove` makes some."
         )
-    return msgspec.convert(body, Evidence)
+    evidence = msgspec.convert(body, Evidence)
+    if evidence.consistent():
+        return evidence
+    return replace(evidence, bounds=None, curve=(), notes=(*evidence.notes, _EARLIER))
 
 
 def registered_plan(project: Project, task: str) -> Plan | None:
@@ -138,11 +143,12 @@ def most_decisions(settings: TaskSettings) -> int:
     return MOST_TIMES * settings.decide_within
 
 
-def gate_rules(settings: TaskSettings, trust: Sequence[str] = ()) -> gate.GateRules:
+def gate_rules(
+    settings: TaskSettings, trust: Sequence[str] = (), accepted: frozenset[Reliance] = frozenset()
+) -> gate.GateRules:
     """What the gate asks of this task's candidates."""
-    return gate.GateRules(
-        margin=settings.margin, trusted=frozenset({*settings.trust_keys, *trust}), final_after_s=settings.final_after_s
-    )
+    trusted = frozenset({*settings.trust_keys, *trust})
+    return gate.GateRules(margin=settings.margin, trusted=trusted, accepted=accepted)
 
 
 def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:

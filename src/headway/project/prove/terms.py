@@ -13,8 +13,6 @@ from headway.promote import gate
 from headway.promote.terms import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from headway.nouns.evidence import Evidence
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
@@ -82,7 +80,7 @@ def admission_of(
     current: CurrentPolicy,
     *,
     because: Evidence | None = None,
-    trust: Sequence[str] = (),
+    rules: gate.GateRules | None = None,
 ) -> gate.Admission:
     """Whether the gate admits a candidate now, on the evidence that is named or on the latest about it."""
     evidence = because or latest_evidence(project, candidate)
@@ -92,7 +90,7 @@ def admission_of(
         ),
         evidence=evidence,
         config=None if evidence is None else project.ledger.config(evidence.config_hash),
-        rules=gate_rules(settings, trust),
+        rules=rules or gate_rules(settings),
         gate_on=settings.gate == "on",
     )
 

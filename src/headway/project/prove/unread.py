@@ -100,7 +100,7 @@ class _TrainingRead:
 
 def _dated_before(decision: Decision, moment: float) -> bool:
     """Whether a decision may have been made by that moment; one from elsewhere without a date of its own may."""
-    undated = decision.config_hash == "elsewhere" and decision.exploration != "elsewhere"
+    undated = decision.claimed and decision.exploration != "elsewhere"
     return decision.at < moment or undated
 
 

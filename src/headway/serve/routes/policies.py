@@ -103,6 +103,8 @@ def header(call: Call) -> PolicyAnswer:
 class PromoteRequest(strict):
     task: Task | None = None  # needed only for built-in policies
     trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # keys whose ratings alone may decide
+    trust_claims: bool = False  # the evidence may rest on probabilities that a client sent
+    predicts_only: bool = False  # better predictions of held-out rows are enough
     why: Why = ""  # for the ledger, beside the verdict
 
 
@@ -118,12 +120,11 @@ class PromoteRequest(strict):
 def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
     """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not suffice.
 
-    Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key.
+    Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key; nor does
+    evidence that rests on probabilities that a client sent, or on held-out predictions, unless the request accepts it.
     """
-    project = call.server.project
-    return entry_answer(
-        project.promote(call.params["policy"], task=body.task, who=call.key, trust_keys=body.trust_keys, why=body.why)
-    )
+    accepted = msgspec.structs.asdict(body)
+    return entry_answer(call.server.project.promote(call.params["policy"], who=call.key, **accepted))
 
 
 class CanaryRequest(strict):

@@ -90,7 +90,8 @@ class HeldoutKind:
         for name, scores in scored.rivals.items():
             rival = compare(scored.candidate, scores)
             if rival.statistic < evidence.statistic:
-                evidence = replace(evidence, statistic=rival.statistic, bounds=rival.bounds, curve=rival.curve)
+                evidence = replace(evidence, statistic=rival.statistic)
+            evidence = _as_wide(evidence, rival)
             evidence = replace(evidence, values={**evidence.values, name: rival.values["current"]})
             if name != scored.rule.constant:
                 evidence = replace(evidence, diagnostics=(*evidence.diagnostics, _beaten(name, rival)))
@@ -115,6 +116,18 @@ class HeldoutKind:
             least=Floors().rows,
             unit="held-out rows",
         )
+
+
+def _as_wide(evidence: Evidence, rival: Evidence) -> Evidence:
+    """The evidence with lower bounds that hold against the rival too."""
+    if evidence.bounds is None or rival.bounds is None:
+        return replace(evidence, bounds=None, curve=())
+    lows = {point[0]: point[2] for point in rival.curve}
+    return replace(
+        evidence,
+        bounds=(min(evidence.bounds[0], rival.bounds[0]), evidence.bounds[1]),
+        curve=tuple((n, mean, min(low, lows.get(n, low)), high) for n, mean, low, high in evidence.curve),
+    )
 
 
 HELDOUT = HeldoutKind()

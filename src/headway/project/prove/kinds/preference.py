@@ -31,12 +31,12 @@ from headway.nouns.records import Settled
 from headway.observe.rater_signals import RaterSignals
 from headway.observe.since import comparisons
 from headway.project.prove.kinds.kind import ProofQuestion
-from headway.prove.votes import Comparison, from_votes
 
 if TYPE_CHECKING:
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.power import Planned
+    from headway.prove.votes import BlindComparison
 
 __all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind", "votes_on"]
 
@@ -67,6 +67,7 @@ class PreferenceKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.prove.paired import guards_not_measured
+        from headway.prove.votes import from_votes
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)
@@ -110,11 +111,11 @@ def _passes_its_checks(question: ProofQuestion) -> bool:
     return all(diagnostic.ok for diagnostic in diagnostics) and all(guard.ok for guard in guards)
 
 
-def votes_on(question: ProofQuestion) -> list[Comparison]:
+def votes_on(question: ProofQuestion) -> list[BlindComparison]:
     """The comparisons of these two policies, in the order of their decisions; `left` counts what cannot be one."""
     exact = cache(lambda name: _exact(question, name))  # looking one up reads the registry
     names = {exact(question.candidate[0]): True, exact(question.other[0]): False}
-    shown: list[Comparison] = []
+    shown: list[BlindComparison] = []
     answered = 0
     for row in _comparisons(question):
         sides = [names.get(exact(candidate.name)) for candidate in row.decision.candidates]
@@ -150,8 +151,9 @@ def _exact(question: ProofQuestion, name: str) -> str:
         return name
 
 
-def _vote(row: Settled, *, first: bool) -> Comparison:
+def _vote(row: Settled, *, first: bool) -> BlindComparison:
     """The comparison from the candidate's side."""
+    from headway.prove.votes import BlindComparison
 
     def turned(value: float) -> float:
         within = min(max(value, 0.0), 1.0)
@@ -159,6 +161,6 @@ def _vote(row: Settled, *, first: bool) -> Comparison:
 
     together = row.signals.get(SIGNAL)  # what each said is listed only where several voted
     if together is None:
-        return Comparison(None, {}, row.decision.key)
+        return BlindComparison(None, {}, row.decision.key)
     by = {rater: turned(dict(said).get(SIGNAL, together)) for rater, said in row.said.items()}
-    return Comparison(turned(together), by, row.decision.key)
+    return BlindComparison(turned(together), by, row.decision.key)

@@ -1,0 +1,31 @@
+"""What a verdict rests on that only a person may accept: in words, with the flag that accepts it and a better way."""
+
+from __future__ import annotations
+
+from headway.nouns.evidence import Evidence, Reliance
+
+__all__ = ["FLAGS", "better_way", "reliance_words"]
+
+FLAGS: dict[Reliance, str] = {"claims": "--trust-claims", "predictions": "--predicts-only"}
+
+
+def reliance_words(evidence: Evidence) -> tuple[str, ...]:
+    """What the evidence rests on; empty if nobody needs to accept it."""
+    match evidence.reliance:
+        case "predictions":
+            return ("That does not show that it earns more.",)
+        case "claims":
+            assert evidence.claims is not None
+            drawn, claimed = evidence.claims.drawn, evidence.claims.rows
+            rests = f"It rests on {claimed:,} decisions whose probabilities a client sent, and holds if these are true"
+            own = f"the {drawn:,} that Headway drew do not show it alone" if drawn else "Headway drew none"
+            return (f"{rests}; {own}.",)
+    return ()
+
+
+def better_way(evidence: Evidence) -> str:
+    """How to get evidence that needs no trust."""
+    if evidence.reliance == "predictions":
+        return "To show what it earns, let Headway decide, and prove it on those decisions."
+    start = f"headway experiment start {evidence.task} --policy {evidence.candidate}"
+    return f"For a proof that needs no trust, let Headway decide in an experiment ({start})."
