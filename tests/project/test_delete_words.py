@@ -67,7 +67,11 @@ def derived(project: Project) -> tuple[str, str]:
                                 message="'plantedarm-two' is rare", cure="Try plantedarm-two.")],
         guards=[Guard(name="plantedsignal in plantedkey = plantedcategory-0", difference=estimate, tolerance=0.1,
                       ok=True, message="for the role plantedrole-0")],
-        raters=[RaterShare(name=f"plantedrater-{n}", rows=100, share=0.3, uplift=None) for n in range(3)],
+        raters=[
+            *(RaterShare(name=f"plantedrater-{n}", rows=100, share=0.3, uplift=None) for n in range(3)),
+            RaterShare(name="plantedrater-0, plantedrater-1", members=["plantedrater-0", "plantedrater-1"], rows=200,
+                       share=0.6, uplift=None),
+        ],
         notes=["a change of plantedarm-one"], command="headway prove route --trust-key plantedrater-1",
     )  # fmt: skip
     where = (
@@ -114,7 +118,11 @@ def test_no_word_of_deleted_rows_remains_in_what_was_derived_from_them(opened: O
     assert not left
     evidence = stored_evidence(project, known)
     assert 'text contains "[deleted' in next(rater.region for rater in evidence.raters if rater.region)
-    assert len({rater.name for rater in evidence.raters}) == 3, "different raters stay different"
+    names = {rater.name for rater in evidence.raters if not rater.members}
+    assert len(names) == 3, "different raters stay different"
+    (group,) = (rater for rater in evidence.raters if rater.members)
+    assert group.name == ", ".join(group.members)
+    assert set(group.members) < names
     assert set(evidence.trusted) < {rater.name for rater in evidence.raters}
     pick = project.decide("route", "another text", ["small", "large"])
     assert pick.policy == policy, "the policy still decides"
@@ -143,7 +151,7 @@ def test_every_field_of_evidence_is_known_to_hold_words_or_not() -> None:
     }
     words = {
         "message", "cure", "name", "region", "values", "diagnostics", "guards", "raters", "trusted", "notes",
-        "unchecked", "command",
+        "unchecked", "command", "members",
     }  # fmt: skip
     assert texts - FIXED - words == set(), "does it repeat words of rows? Name it here, or in `words.FIXED`"
     assert not FIXED & words
@@ -194,6 +202,23 @@ def test_a_killed_deletion_leaves_a_header_that_is_finished_or_dropped_later(ope
 
 def _fields(record: Any) -> dict[str, Any]:
     return {entry.name: getattr(record, entry.name) for entry in fields(record)}
+
+
+@pytest.mark.parametrize(
+    "word", ['plantedo\'neil "x"', "planted.*(a|b)", "planted line\nplanted two", "plantedß\u2028é", "100% planted_!"]
+)
+def test_words_with_signs_of_any_kind_are_removed(opened: Opened, word: str) -> None:
+    project = opened(TOML)
+    pick = project.decide("route", "a text", [word, "other"], state={word: word}, role=word)
+    project.signal(pick.id, reward=1.0, rater=word)
+    why = f"the key {word!r} prefers {word}, where {word} = {word}"
+    project.ledger.append(
+        new_entry(project, "route", "plan", "uniform@0", "", why=why, detail={"note": [{word: repr(word)}]})
+    )
+    before = [entry.why for entry in project.ledger.entries("route")]
+    project.erase(DeletionFilter(before=project.clock() + 10))
+    assert before == [why]
+    assert "planted" not in everything(project)
 
 
 def test_words_of_a_text_are_those_that_regions_name() -> None:

@@ -80,8 +80,8 @@ def words_of_rows(connection: Connection, matched: MatchedRows, texts: Iterable[
 
     def add(words: Iterable[Any], into: set[str]) -> None:
         for word in words:
-            if isinstance(word, str) and word and tokens.issuperset(_TOKEN.findall(word)) and repr(word)[1:-1] in said:
-                into.add(word)
+            if isinstance(word, str) and word and tokens.issuperset(_TOKEN.findall(word)):
+                into.update({word} if word in said or repr(word)[1:-1] in said else ())
 
     rows, values = f"FROM decisions WHERE {matched.where}", matched.values
     for kind, name in connection.execute("SELECT kind, name FROM names WHERE kind IN ('rater', 'role', 'signal')"):

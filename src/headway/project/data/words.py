@@ -89,7 +89,7 @@ class _Rewriter:
     def replaced(self, value: Any, name: str = "") -> Any:
         if name in FIXED:
             return value
-        if name in ("trusted", "trusted_keys"):
+        if name in ("trusted", "trusted_keys", "members"):
             return [self._rater(one) for one in value]
         if isinstance(value, Mapping):
             of_rater = "own" in value and "region" in value  # a RaterShare
@@ -111,7 +111,10 @@ class _Rewriter:
         return self._pattern.sub(lambda match: self._mark(match[0]), text)
 
     def _rater(self, name: str) -> str:
-        return self._mark(name) if name in self._gone.raters else name
+        """A rater, or a group of raters: their names, with a comma between them."""
+        if name in self._gone.raters:
+            return self._mark(name)
+        return ", ".join(map(self._rater, name.split(", "))) if ", " in name else name
 
     def _mark(self, word: str) -> str:
         return self._marks.setdefault(word, f"[deleted {self._first + len(self._marks)}]")
