@@ -17,7 +17,7 @@ from headway.prove.display import Display
 from headway.prove.evidence import About, evidence_of, log_proof
 from headway.prove.log import Floats, Log
 
-__all__ = ["FIVE_ARMS", "FiveArms", "five_arm_coverage", "shares"]
+__all__ = ["FIVE_ARMS", "FiveArms", "agreement_coverage", "five_arm_coverage", "shares"]
 
 SIZES = (200, 1_000, 5_000)
 EPSILONS = (0.1, 0.3)
@@ -107,7 +107,8 @@ def _held(log: Log, truth: dict[str, float], horizon: int | None) -> Iterator[tu
     yield ("sequence worse" if horizon is None else "horizon worse"), truth["difference"] <= high
     if horizon is None:
         estimates: dict[str, Estimate] = {"difference": evidence.difference, **evidence.values}
-        for name, estimate in estimates.items():
+        for name in truth.keys() & estimates.keys():
+            estimate = estimates[name]
             yield name, estimate.low - 1e-12 <= truth[name] <= estimate.high + 1e-12
 
 
@@ -140,6 +141,54 @@ def five_arm_coverage(replications: int, seed: int) -> dict[str, float]:
     figures["coverage_five_display"] = min(value for name, value in figures.items() if "gate" not in name)
     figures["coverage_five_gate"] = min(value for name, value in figures.items() if "gate" in name)
     return figures
+
+
+AGREEING = (0.0, 0.5, 0.95)
+UPLIFTS = (0.0, 0.05)
+AGREEMENT_SIZES = (500, 4_000)
+
+
+def agreeing_log(n: int, agree: float, uplift: float, rng: np.random.Generator) -> Log:
+    """Two actions, drawn evenly; on a share of the rows, both policies give the same probabilities.
+
+    Elsewhere the candidate moves .8 of the probability to an action that is worth `uplift` / .8 more, so that it earns
+    `uplift` more per such row.
+    """
+    same = (rng.random(n) < agree)[:, None]
+    action = rng.integers(0, 2, n)
+    return Log.of(
+        reward=(rng.random(n) < 0.5 + uplift / 0.8 * (action - 0.5)) * 1.0,
+        action=action,
+        logged=np.full((n, 2), 0.5),
+        target=np.where(same, [0.9, 0.1], [0.1, 0.9]),
+        baseline=np.tile([0.9, 0.1], (n, 1)),
+        features=rng.standard_normal((n, 2)),
+        arms=("a", "b"),
+    )
+
+
+def agreement_coverage(replications: int, seed: int) -> dict[str, float]:
+    """How often the gate's bounds and the 95% interval hold the truth where policies agree on a share of the rows."""
+    figures: dict[str, float] = {}
+    for agree in AGREEING:
+        for uplift in UPLIFTS:
+            for n in AGREEMENT_SIZES:
+                held: dict[str, list[bool]] = {}
+                for replication in range(replications):
+                    rng = np.random.default_rng([seed, int(100 * agree), int(100 * uplift), n, replication])
+                    log = agreeing_log(n, agree, uplift, rng)
+                    for horizon in (None, n):
+                        for name, inside in _held(log, {"difference": (1.0 - agree) * uplift}, horizon):
+                            held.setdefault(name, []).append(inside)
+                found = {name: float(np.mean(hits)) for name, hits in held.items()}
+                say(f"  agree {agree:.0%}, uplift {uplift:g}, {n:,}: {found}")
+                figures |= {
+                    f"coverage_agree{agree:g}_uplift{uplift:g}_{n}_{name.replace(' ', '_')}": share
+                    for name, share in found.items()
+                }
+    shown = {name for name in figures if name.endswith("difference")}
+    display, gate = min(figures[name] for name in shown), min(figures[name] for name in figures.keys() - shown)
+    return figures | {"coverage_agree_display": display, "coverage_agree_gate": gate}
 
 
 _KINDS = {

@@ -1,6 +1,7 @@
 """Is the proof right, and how fast: coverage, false promotions under peeking, power, planning; compared with obp.
 
     python benchmarks/proof.py --json [--quick] [--data DIR_OR_FILE] [--seed 1]
+    python benchmarks/proof.py --only coverage --seed 7 --replications 1000 --json      # where policies agree
 
 Simulations go through the functions that `headway prove` uses (LogProof, evidence_of, gate.verdict) with the shipped
 defaults; the situations of situations.py go through `headway.Project`, and their table is printed before the result.
@@ -26,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import situations
 from _contract import data_file, finish, say
-from _coverage import five_arm_coverage
+from _coverage import agreement_coverage, five_arm_coverage
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
 from headway.nouns.evidence import Evidence, Plan
@@ -349,6 +350,10 @@ def main() -> None:
         say(f"{what}: {time.process_time() - clock:.0f} CPU s")
         clock = time.process_time()
 
+    if options.only == "coverage":
+        figures |= agreement_coverage(options.replications or (20 if quick else 1_000), options.seed)
+        finish("proof", figures, ratios, packages=(), as_json=options.json)
+        return
     figures |= display_coverage(60 if quick else 500)
     figures |= five_arm_coverage(20 if quick else 1_000, options.seed)
     done("display coverage")
