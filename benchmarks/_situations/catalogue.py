@@ -255,6 +255,12 @@ SITUATIONS: tuple[Situation, ...] = (
         "sticky", "sticky episodes", ordinary.sticky, [Control(".3 better", ordinary.sticky_and_better)], held=True
     ),
     Situation(
+        "bounds_agreeing",
+        "policies agree on 95% of the decisions, and the uplift is just below the margin",
+        ordinary.agreeing,
+        [Control(".95 better on 5% of the decisions", ordinary.agreeing_and_better)],
+    ),
+    Situation(
         "users", "correlated users", ordinary.users, [Control(".2 better", ordinary.users_and_better)], held=True
     ),
     Situation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -44,6 +45,30 @@ def sticky(seed: int, gain: float = 0.0) -> Ending:
 
     with Client(f"{UNIT}sticky = true\n", seed=seed) as client:
         return follow(client, visit, learn_at=800, until=2400, every=200, one_by_one=True)
+
+
+MARGIN = 0.02
+
+
+def agreeing(seed: int, gain: float = 0.38) -> Ending:
+    """`b` is better on one decision in twenty, by just less than the margin per decision, and far worse elsewhere.
+
+    A policy that learns it agrees with the current one on 95% of the decisions. What counts is the uplift above the
+    margin.
+    """
+
+    def visit(rng: np.random.Generator, _: int) -> Visit:
+        hard = rng.random() < 0.05
+        worth = {"a": 0.05, "b": 0.05 + gain} if hard else {"a": 0.5, "b": 0.05}
+        details = context(rng)
+        return of(worth, rng, details={**details, "state": {**details["state"], "hard": float(hard)}})
+
+    with Client(f'{UNIT}margin = {MARGIN}\nfallback = "a"\n', seed=seed) as client:
+        ending = follow(client, visit, learn_at=800, until=4000, every=200, candidate=None)
+    return replace(ending, uplift=ending.uplift - MARGIN)
+
+
+agreeing_and_better = partial(agreeing, gain=0.95)
 
 
 def users(seed: int, gain: float = 0.0) -> Ending:
