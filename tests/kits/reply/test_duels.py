@@ -12,6 +12,7 @@ import pytest
 
 import headway
 from headway.kits.reply.adapters import read_peft
+from headway.kits.reply.comparison import QUESTION, digest
 from headway.nouns.protocols import Learned
 from headway.project import Project, publish_policy
 from tests.kits.reply.test_adapters_in_use import adapter
@@ -86,7 +87,6 @@ def everything(served: Running) -> str:
 
 
 def test_the_order_is_in_no_answer_before_the_vote(served: Running, project: Project) -> None:
-    before = everything(served)
     opened = served.client.post(DUELS)
     assert opened.status_code == 201, opened.text
     duel = opened.json()
@@ -95,17 +95,20 @@ def test_the_order_is_in_no_answer_before_the_vote(served: Running, project: Pro
     assert (duel["candidate"], duel["against"]) == (candidate, "base@0")
     assert "x-headway-decision" not in opened.headers
     assert duel["left"] != duel["right"]
-    assert everything(served) == before, "nothing that can be read depends on the order"
+    public = everything(served)
+    for secret in (duel["id"], duel["left"], duel["right"]):
+        assert json.dumps(secret)[1:-1] not in public, "it is counted, and what was shown where is not told"
 
     voted = served.client.post(f"{DUELS}/{duel['id']}/vote", json={"preferred": "left"})
     assert voted.status_code == 200, voted.text
     told = voted.json()
     assert {told["left"], told["right"]} == {candidate, "base@0"}
     stored = project.query.decision(told["decision"])
-    assert (stored.action, stored.probabilities) == (told["left"], (0.5, 0.5))
-    assert stored.situation.text == duel["question"]
+    assert stored.probabilities == (0.5, 0.5)
+    assert (stored.situation.text, stored.situation.state) == ("", {QUESTION: digest(duel["question"])})
     (signal,) = project.query.signals(stored.id)
-    assert (signal.name, signal.value, signal.rater) == ("preferred", 1.0, "")
+    value = 1.0 if stored.action == told["left"] else 0.0
+    assert (signal.name, signal.value, signal.rater) == ("preferred", value, "")
     assert told["votes"]["wins"] + told["votes"]["losses"] == len(told["votes"]["votes"])
     assert told["votes"] == served.client.get("/v1/tasks/reply/votes").json()
 
