@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_quality_is_the_reward_without_its_cost(tmp_path: Path) -> None:
         (
             "{ solved = 1.0 }",
             lambda a, r: solved(a, r) if a == "large" else {"solved": 1.0},
-            "cost_usd is missing on most decisions that took small",
+            "cost_usd is missing on too many decisions that took small",
         ),
     ],
 )
@@ -73,6 +74,33 @@ def test_what_is_unknown_is_said(tmp_path: Path, reward: str, outcome: Outcome, 
     with project(tmp_path, reward) as opened:
         traffic(opened, 200, outcome)
         assert words in worth(opened).text
+
+
+def silent(action: str, rng: random.Random) -> dict[str, float]:
+    given = solved(action, rng)
+    return {"cost_usd": given["cost_usd"]} if action == "small" and not given["solved"] else given
+
+
+def test_failures_that_nobody_reports_make_the_quality_unknown_and_not_108_percent(tmp_path: Path) -> None:
+    now = time.time()
+    for settings, known in (("", False), ("on_censored = 0.0\n", True)):
+        with project(tmp_path / str(known), "{ solved = 1.0, cost_usd = -1.0 }", rules=settings) as opened:
+            traffic(opened, 600, silent)
+            opened.clock = lambda: now + 200_000.0
+            opened.settle("route")
+            quality = worth(opened).ratio
+            assert (quality is not None) == known
+            if quality is not None:
+                assert quality.low <= 0.75 / 0.9 <= quality.high
+            else:
+                assert "set on_censored" in worth(opened).text
+
+
+def test_costs_beyond_the_range_of_the_reward_count_in_full(tmp_path: Path) -> None:
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -1.0 }") as opened:
+        traffic(opened, 400, lambda a, r: solved(a, r) | {"cost_usd": 1000.0 * PRICES[a] * r.uniform(0.9, 1.1)})
+        known = worth(opened)
+    assert known.saved.low <= 1500.0 <= known.saved.high
 
 
 def test_too_early_says_how_many(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,49 @@ def test_a_cost_that_one_action_does_not_report_gives_no_saving() -> None:
     assert compared.saved is None
     assert compared.unpriced == "small"
     assert compared.ratio is not None
+
+
+def test_missing_outcomes_make_the_quality_unknown_and_few_of_them_only_widen_it() -> None:
+    log = rows(4000, 7)
+    silent = (log.action == 1) & (log.quality == 0.0)
+    assert compare_worth(replace(log, quality=np.where(silent, np.nan, log.quality))).unrated == "small"
+    few = compare_worth(replace(log, quality=np.where(silent & (np.arange(4000) % 40 == 0), np.nan, log.quality)))
+    all_in = compare_worth(log)
+    assert few.ratio is not None
+    assert all_in.ratio is not None
+    assert few.ratio.low <= all_in.ratio.low + 1e-4, "the missing ones are failures"
+    assert few.ratio.high > all_in.ratio.high
+    assert few.ratio.low <= (0.3 * 0.9 + 0.7 * 0.6) / 0.9 <= few.ratio.high
+
+
+def test_the_dearest_costs_missing_make_the_saving_unknown_unless_their_range_is_declared() -> None:
+    log = rows(4000, 8)
+    silent = (log.action == 0) & (log.cost > 0.00595)
+    hidden = replace(log, cost=np.where(silent, np.nan, log.cost))
+    compared = compare_worth(hidden)
+    assert (compared.saved, compared.unpriced) == (None, "large")
+    declared = compare_worth(replace(hidden, cost_range=(0.0, 0.01)))
+    assert declared.saved is not None
+    assert declared.saved.low <= 0.7 * 0.003 <= declared.saved.high
+
+
+def test_a_heavy_tail_makes_the_saving_unknown() -> None:
+    for seed in range(20):
+        log = rows(1500, seed)
+        dear = 0.01 * (np.random.default_rng([seed, 1]).pareto(1.2, 1500) + 1.0)
+        compared = compare_worth(replace(log, cost=np.where(log.action == 0, dear, log.cost)))
+        assert compared.saved is None
+        assert compared.heavy
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_rare_failures_that_few_rows_have_shown_are_allowed_for(share: float) -> None:
+    held = 0
+    for seed in range(100):
+        compared = compare_worth(rows(1500, seed, target=0.2, drawn=share, quality=(0.98, 0.97)))
+        assert compared.ratio is not None
+        held += compared.ratio.low <= (0.2 * 0.98 + 0.8 * 0.97) / 0.98 <= compared.ratio.high
+    assert held >= 88, "of 100 at 95%: fewer has a probability of 0.002"
 
 
 @pytest.mark.parametrize(("n", "drawn"), [(99, 0.5), (400, 0.01)])

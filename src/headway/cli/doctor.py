@@ -253,7 +253,9 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
 
 
 def _unread(project: Project) -> Iterator[Finding]:
-    """Signals that nothing reads: usually a mistyped name."""
+    """Signals that nothing reads, usually a mistyped name, and ranges that do not hold."""
+    from headway.project import unfit_sentences
+
     for task in project.tasks():
         try:
             warnings = project.unread_names(task)
@@ -266,6 +268,8 @@ def _unread(project: Project) -> Iterator[Finding]:
                 found=" ".join(warnings)[:300],
                 cure="Send the name that the reward reads, or add this one to `reward` or `guards` in headway.toml.",
             )
+        for sentence in unfit_sentences(project, task):
+            yield Finding(name=f"ranges of {task}", ok=None, found=sentence)
 
 
 def _leaks(project: Project) -> Iterator[Finding]:

@@ -64,13 +64,13 @@ class Draws:
         return int(mature[-1]) + 1 if mature.size else 0
 
 
-def draws(database: Database, query: Query, task: str) -> Draws:
-    """Reads one short row per decision."""
+def draws(database: Database, query: Query, task: str, *, after: int = 0) -> Draws:
+    """Reads one short row per decision; `after`: only those that were stored after this one."""
     pages = database.pages(
         f"SELECT d.seq, d.at, d.candidate_set_id, d.action, COALESCE(s.status, {_PENDING}) FROM decisions d "
         f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
         (query.name_id("task", task),),
-        after=0,
+        after=after,
         size=20_000,
     )
     sets = {

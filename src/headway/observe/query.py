@@ -219,11 +219,11 @@ class Query:
         pages = self._database.pages(sql, bound, after=after)
         return with_decisions(self._database, self, pages, signals=signals, raters=raters)
 
-    def draws(self, task: str) -> Draws:
+    def draws(self, task: str, *, after: int = 0) -> Draws:
         """Every draw of a task by the time of the decision, and whether its outcome is final."""
         from headway.observe.draws import draws
 
-        return draws(self._database, self, task)
+        return draws(self._database, self, task, after=after)
 
     def outcomes(
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
+    from headway.project.prove.fitting import unfit_sentences
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
     from headway.project.prove.rows import agreed, speaking
@@ -81,6 +82,7 @@ __all__ = [
     "task_evidence",
     "task_story",
     "task_worth",
+    "unfit_sentences",
     "versions",
     "vote_tally",
     "write_weight",
@@ -106,6 +108,7 @@ _WHERE = {
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "inspect.story": ("task_story",),
     "inspect.worth": ("task_worth",),
+    "prove.fitting": ("unfit_sentences",),
     "decide.elsewhere": ("recorded",),
     "decide.serving": ("Serving", "baseline_ref"),
     "weight": ("WrittenWeight", "write_weight"),

@@ -44,7 +44,7 @@ class CutRewards:
         self.rows += len(piece)
         self.rewarded += int((~np.isnan(piece.reward)).sum())
         self.gain += (piece.target - piece.baseline).sum(axis=0)
-        places = np.flatnonzero(origin.beyond)
+        places = np.flatnonzero(origin.beyond)  # cut whether or not the reward counts in this test
         if not places.size:
             return
         action, beyond = piece.action[places], origin.beyond[places]
@@ -56,14 +56,16 @@ class CutRewards:
         self.favour += int((hidden < 0.0).sum())
         self.against += int((hidden > 0.0).sum())
         self.hidden += float(hidden[hidden > 0.0].sum())
-        self.low, self.high = min(self.low, np.nanmin(piece.reward)), max(self.high, np.nanmax(piece.reward))
+        seen = piece.reward[~np.isnan(piece.reward)]
+        self.low, self.high = float(seen.min(initial=self.low)), float(seen.max(initial=self.high))
 
     def diagnostics(self, arms: tuple[str, ...], *, capped: bool) -> list[Diagnostic]:
         """Two checks, of a pass and of "worse"; none if the log does not say what was cut."""
         if not self.known:
             return []
         favour = self.favour + self._elsewhere(arms)
-        share = self.hidden / max(1, self.rows) / (self.high - self.low) if self.hidden else 0.0
+        width = self.high - self.low
+        share = self.hidden / max(1, self.rows) / width if 0.0 < width < inf else float(self.hidden > 0.0)
         total, (ours, theirs) = self.cut.sum(), self.lost / max(1, self.rows)
         message = "no reward lies outside of the range"
         if total:

@@ -51,7 +51,7 @@ class GuardTally(MetricTally):
         self.rule = rule
         self.within, self.outside = Bets(ALPHA), Bets(ALPHA)
         self.variance = 0.0  # that the stakes of the next rows go by; 0: not known yet
-        self.asked = self.missing = self.beyond = 0  # rows, those without a value, and values out of the range
+        self.asked = self.missing = 0  # rows, and those without a value
 
     @property
     def n(self) -> int:
@@ -73,7 +73,8 @@ class GuardTally(MetricTally):
         """Rows of a log in their order; `difference` [n, arm] is π − b, `weight` [n] its share of the propensity."""
         value = piece.guards[self.rule.name]
         missing = np.isnan(value)
-        self._note(value[inside], missing[inside])
+        self.asked += int(inside.sum())
+        self.missing += int((missing & inside).sum())
         if self.rule.range is not None:
             self._bet(piece, np.clip(value, *self.rule.range), difference, inside)
         self.add(value, piece.action, difference, weight, inside)
@@ -101,11 +102,10 @@ class GuardTally(MetricTally):
     def bet_pairs(self, candidate: Floats, current: Floats) -> None:
         """Values of episodes that both policies played on the same seeds."""
         values = np.stack([candidate, current])
-        self._note(values, np.isnan(values))
         difference = candidate - current
         self.scores.add(difference)
         self.low, self.high = float(values.min()), float(values.max())
-        if self.rule.range is None or self.beyond:
+        if self.rule.range is None or self.low < self.rule.range[0] or self.high > self.rule.range[1]:
             return
         worse = self.rule.sign * difference
         limit = np.full(worse.size, self.width)
@@ -123,13 +123,6 @@ class GuardTally(MetricTally):
         tolerance, variance = self.rule.tolerance, max(self.variance or guess, 1e-24)
         self.within.add(tolerance - worst, tolerance - np.maximum(most, self.width), variance)
         self.outside.add(best - tolerance, np.minimum(least, -self.width) - tolerance, variance)
-
-    def _note(self, values: Floats, missing: NDArray[np.bool_]) -> None:
-        self.asked += values.size
-        self.missing += int(missing.sum())
-        if self.rule.range is not None:
-            low, high = self.rule.range
-            self.beyond += int(((values < low) | (values > high)).sum())
 
     def refit(self) -> None:
         super().refit()

@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 
+import numpy as np
+
 from headway.nouns.evidence import Guard
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
+from headway.prove.log import Floats
 from headway.prove.power import still_needed
 from headway.prove.tally import Groups
 
-__all__ = ["SMALLEST_SEGMENT", "GuardRule", "fitting_range", "judge_metrics", "judge_segments"]
+__all__ = ["SMALLEST_SEGMENT", "GuardRule", "judge_metrics", "judge_segments", "unknown_guard"]
 
 SMALLEST_SEGMENT = 30
 LEVEL = 0.95
@@ -34,7 +37,7 @@ def judge_metrics(
 
 def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
     """Within the tolerance, outside it, not decided yet, or not to be told: by bets that hold at every look."""
-    unknown, cure = _unknown(rule, tally, unit)
+    unknown, cure = unknown_guard(rule, np.array([tally.low, tally.high]) if tally.scores.n > 1 else np.zeros(0), unit)
     worse = rule.sign * tally.scores.mean
     ok, broken = not unknown and tally.kept(), not unknown and tally.broken()
     decided = bool(ok or broken or unknown)
@@ -54,30 +57,29 @@ def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
     )
 
 
-def _unknown(rule: GuardRule, tally: GuardTally, unit: str) -> tuple[str, str]:
-    """Why nobody can tell, and the cure; both empty if the bets decide."""
+def unknown_guard(rule: GuardRule, values: Floats, unit: str) -> tuple[str, str]:
+    """Why nobody can tell from these values, and the cure; both empty if the bets decide."""
     name = rule.name
-    if tally.scores.n < 2:
+    if not values.size:
         return f"no {unit} has the guard metric {name!r}", f"Send {name} as a signal with every outcome."
+    low, high = float(values.min()), float(values.max())
+    seen = f"its values so far lie between {low:g} and {high:g}"
     if rule.range is None:
-        seen = f"its values so far lie between {tally.low:g} and {tally.high:g}"
-        declare = f"range = {fitting_range(tally.low, tally.high)}"
+        example = f"for example range = {_fitting_range(low, high)}, in guards.{name}"
         return (
             f"nothing says how large {name} can be, and {seen}",
-            f"Declare the smallest and the largest {name} that are possible, for example {declare}, in guards.{name}.",
+            f"Declare the smallest and the largest {name} that are possible, {example}.",
         )
-    if tally.beyond:
-        declared = f"[{rule.range[0]:g}, {rule.range[1]:g}]"
-        wide = fitting_range(min(tally.low, rule.range[0]), max(tally.high, rule.range[1]))
-        message = f"{tally.beyond:,} of {tally.asked - tally.missing:,} values of {name} lie outside of its range"
+    if low < rule.range[0] or high > rule.range[1]:
+        wide = _fitting_range(min(low, rule.range[0]), max(high, rule.range[1]))
         return (
-            f"{message} {declared}: from {tally.low:g} to {tally.high:g}",
+            f"{name} has the range [{rule.range[0]:g}, {rule.range[1]:g}], but {seen}",
             f"Set guards.{name}.range to what is possible, for example {wide}.",
         )
     return "", ""
 
 
-def fitting_range(low: float, high: float) -> str:
+def _fitting_range(low: float, high: float) -> str:
     """A range to start with: rounded outward, with room for ten times the largest value."""
     bottom = 0.0 if low >= 0.0 else _outward(10.0 * low)
     return f"[{bottom:g}, {_outward(10.0 * high) if high > 0.0 else 0.0:g}]"

@@ -7,31 +7,39 @@ robust, with the mean of each action as the model:
 
 Both have one score per row, so that their difference and ratio are paired. The action is the most expensive one of
 those whose quality is not shown to be below the best: what one would take without a router.
+
+A missing outcome or cost may be anything that is possible: the interval holds with all of them at either end, and where
+they could move it by more than a little, the number is unknown. So it is where a few rows decide what an average costs:
+the interval is the normal one, and a heavy tail makes it too narrow.
 Not covered: choices by context in the model, which would only narrow the intervals; proof, which is the gate's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.worth import Measure
-from headway.prove.intervals import normal
 from headway.prove.log import Floats, Integers
+from headway.prove.sequential import quantile
 
 __all__ = ["LEAST", "LEAST_DRAWS", "ComparedWorth", "WorthRows", "compare_worth"]
 
 LEAST = 100  # rows with an outcome
 LEAST_DRAWS = 30  # rows in which the action that we compare with was taken
-_KNOWN = 0.9  # of each action's rows that must have a cost
+_MOST_MOVED = 0.05  # of the action's value: how far missing outcomes or costs may move a number that is shown
+_MOST_SKEW = 0.15  # skewness / √rows, up to which the normal interval covers as often as it says (measured: ≥ .945)
+_SHIFT = 3.0  # standard errors per unit of skewness / √rows
+_TIMES = 10.0  # a missing cost is at most so many times the largest that is known, if nothing is declared
 _CLEAR = 0.05  # the quality of an action must be this much above 0 for a ratio to mean something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorthRows:
-    """Decisions with an outcome. Quality may be empty (the reward is all cost), cost is NaN where it is unknown."""
+    """Mature decisions; NaN where quality or cost is missing. Quality is None if the reward is all cost."""
 
     action: Integers  # [n]; an index of `arms`
     logged: Floats  # [n, arm]
@@ -39,11 +47,15 @@ class WorthRows:
     quality: Floats | None  # [n]
     cost: Floats  # [n]
     arms: tuple[str, ...]
+    quality_range: tuple[float, float] = (0.0, 1.0)
+    cost_range: tuple[float, float] | None = None  # declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedWorth:
-    """A policy against one action. `unpriced`: an action whose cost is unknown, so that no saving can be stated."""
+    """A policy against one action. `unpriced`, `unrated`: the action with the most missing costs or outcomes, if these
+    could move the number too far. `heavy`: a few decisions decide what an average costs.
+    """
 
     against: str = ""
     saved: Measure | None = None  # per request
@@ -52,6 +64,8 @@ class ComparedWorth:
     same: bool = False
     cost_known: float = 0.0
     unpriced: str = ""
+    unrated: str = ""
+    heavy: bool = False
     free: bool = False  # every cost is 0: prices were not set
     short: str = ""  # too few rows: how many of what
     moving: bool = False  # no action was possible in every decision: there is nothing to compare with
@@ -59,101 +73,175 @@ class ComparedWorth:
 
 def compare_worth(rows: WorthRows) -> ComparedWorth:
     """The policy of these rows against the best fixed action."""
-    n = rows.action.size
-    if n < LEAST:
-        return ComparedWorth(short=f"{n:,} of {LEAST} decisions with an outcome")
     priced = np.isfinite(rows.cost)
-    unpriced = _unpriced(rows, priced)
+    rated = priced if rows.quality is None else np.isfinite(rows.quality)
+    known = int(rated.sum())
+    if known < LEAST:
+        return ComparedWorth(short=f"{known:,} of {LEAST} decisions with an outcome")
     fixed = [arm for arm in range(len(rows.arms)) if (rows.logged[:, arm] > 0.0).all()]
     if not fixed:
         return ComparedWorth(moving=True)
-    quality = None if rows.quality is None else _scores(rows, rows.quality)
     free = bool(priced.any() and (rows.cost[priced] == 0.0).all())
-    costs = None if unpriced or free or not priced.any() else _scores(_some(rows, priced), rows.cost[priced])
+    costs = quality = None
+    if priced.any() and not free:
+        low, high = rows.cost_range or (0.0, _TIMES * float(rows.cost[priced].max()))
+        costs = _BoundedScores.of(rows, rows.cost, (min(low, float(rows.cost[priced].min())), high))
+    if rows.quality is not None:
+        quality = _BoundedScores.of(rows, rows.quality, rows.quality_range)
     against = _reference(fixed, quality, costs)
     draws = int((rows.action == against).sum())
     if draws < LEAST_DRAWS:
         return ComparedWorth(short=f"{draws} of {LEAST_DRAWS} decisions took {rows.arms[against]}")
+    saved, heavy, unpriced = (None, False, "") if costs is None else _saved(rows, costs, against)
     gap, ratio = (None, None) if quality is None else _quality(quality, against)
     return ComparedWorth(
         against=rows.arms[against],
-        saved=None if costs is None else _measure(costs.action[:, against] - costs.policy),
+        saved=saved,
         ratio=ratio,
         gap=gap,
         same=bool((rows.target[:, against] >= 1.0 - 1e-9).all()),
         cost_known=float(priced.mean()),
         free=free,
-        unpriced="" if not unpriced else rows.arms[unpriced[0]],
+        unpriced=unpriced,
+        heavy=heavy,
+        unrated="" if quality is None or ratio or gap else _most_missing(rows, ~rated),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _RowScores:
-    policy: Floats  # [n]
-    action: Floats  # [n, arm]
+class _BoundedScores:
+    """Scores as sums: Σ_a π(a) m_a + w (y − m_A), for the policy and for each action."""
+
+    rows: WorthRows
+    means: Floats  # [arm]
+    left: Floats  # [n]; y − m_A; NaN where y is missing
+    least: Floats  # [n]; the same for the least and the largest possible value, where y is missing
+    most: Floats
+    spare: Floats  # [arm]; variance of a value that the rows have not shown, which they may still hold
+
+    @classmethod
+    def of(cls, rows: WorthRows, values: Floats, limits: tuple[float, float]) -> _BoundedScores:
+        known, count = np.isfinite(values), len(rows.arms)
+        draws = np.bincount(rows.action[known], minlength=count)
+        sums = np.bincount(rows.action[known], weights=values[known], minlength=count)
+        means = np.divide(sums, draws, out=np.full(count, values[known].mean()), where=draws > 0)
+        model = means[rows.action]
+        width = float(values[known].max() - values[known].min())
+        return cls(
+            rows,
+            means,
+            values - model,
+            np.where(known, values, limits[0]) - model,
+            np.where(known, values, limits[1]) - model,
+            np.divide(0.5 * width**2, draws + 2.0),
+        )
+
+    def action(self, arm: int, times: float = 1.0) -> tuple[Floats, Floats]:
+        """The part of the scores of always taking an action that the model explains, and the weight of each row."""
+        n = self.rows.action.size
+        drawn = self.rows.logged[:, arm]
+        return np.full(n, times * self.means[arm]), np.where(self.rows.action == arm, times / drawn, 0.0)
+
+    def policy(self) -> tuple[Floats, Floats]:
+        places = np.arange(self.rows.action.size)
+        drawn = self.rows.logged[places, self.rows.action]
+        return self.rows.target @ self.means, self.rows.target[places, self.rows.action] / drawn
+
+    def low_and_high(self, direct: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """The scores with every missing value where it makes them smallest, and where it makes them largest."""
+        up = weight > 0.0
+        return (
+            direct + weight * np.where(up, self.least, self.most),
+            direct + weight * np.where(up, self.most, self.least),
+        )
+
+    def measure(self, direct: Floats, weight: Floats) -> tuple[Measure, float]:
+        """The mean of the scores with its interval, and how far missing values may move it."""
+        low, high = self.low_and_high(direct, weight)
+        spare = float(np.mean(weight**2 * self.spare[self.rows.action]))
+        least, most = float(low.mean()), float(high.mean())
+        return (
+            Measure(value=(least + most) / 2.0, low=least - _wide(low, spare), high=most + _wide(high, spare)),
+            most - least,
+        )
 
 
-def _scores(rows: WorthRows, values: Floats) -> _RowScores:
-    """One doubly robust score per row, for the policy and for each action."""
-    count = len(rows.arms)
-    places = np.arange(rows.action.size)
-    draws = np.bincount(rows.action, minlength=count)
-    sums = np.bincount(rows.action, weights=values, minlength=count)
-    means = np.divide(sums, draws, out=np.full(count, values.mean()), where=draws > 0)
-    left = values - means[rows.action]
-    drawn = rows.logged[places, rows.action]
-    policy = rows.target @ means + rows.target[places, rows.action] / drawn * left
-    action = np.tile(means, (rows.action.size, 1))
-    action[places, rows.action] += left / drawn
-    return _RowScores(policy, action)
+def _wide(scores: Floats, spare: float) -> float:
+    """Half of the 95% interval of a mean: Student's, for as many rows as the scores are worth.
+
+    Skewed scores shift it to one side (Johnson, 1978, by about 1.4 κ standard errors with κ = skewness / √n). Whether
+    they are is as uncertain as the mean, so both sides get twice that.
+    """
+    n, centred = scores.size, scores - scores.mean()
+    square = centred**2
+    total, fourth = float(square.sum()), float((square**2).sum())
+    worth = max(10.0, total**2 / fourth) if fourth > 0.0 else float(n)
+    z = quantile(0.975)
+    student = z * (1.0 + (z * z + 1.0) / (4.0 * worth))
+    return (student + _SHIFT * _skew(scores)) * sqrt((total / (n - 1) + spare) / n)
 
 
-def _some(rows: WorthRows, chosen: NDArray[np.bool_]) -> WorthRows:
-    return WorthRows(
-        action=rows.action[chosen],
-        logged=rows.logged[chosen],
-        target=rows.target[chosen],
-        quality=None,
-        cost=rows.cost[chosen],
-        arms=rows.arms,
-    )
+def _skew(scores: Floats) -> float:
+    """Skewness / √n: how far a few rows decide the mean."""
+    centred = scores - scores.mean()
+    spread = float(centred @ centred)
+    scale = scores.size * float(np.abs(scores).max(initial=0.0)) ** 2
+    return abs(float((centred**3).sum())) / spread**1.5 if spread > 1e-18 * scale else 0.0
 
 
-def _unpriced(rows: WorthRows, priced: NDArray[np.bool_]) -> list[int]:
-    """Actions that are taken and whose cost is mostly unknown. What is missing is rarely missing by chance."""
-    if not priced.any():
-        return []
-    return [
-        arm
-        for arm in range(len(rows.arms))
-        if (taken := rows.action == arm).any() and float(priced[taken].mean()) < _KNOWN
-    ]
+def _saved(rows: WorthRows, costs: _BoundedScores, against: int) -> tuple[Measure | None, bool, str]:
+    """What the policy saves per request; None where the tail is heavy, or too many costs are missing."""
+    (direct, weight), (ours, shares) = costs.action(against), costs.policy()
+    measure, moved = costs.measure(direct - ours, weight - shares)
+    if moved > _MOST_MOVED * abs(float(costs.means[against])):
+        return None, False, _most_missing(rows, np.isnan(costs.left))
+    if _skew(direct - ours + (weight - shares) * np.nan_to_num(costs.left)) > _MOST_SKEW:
+        return None, True, ""
+    return measure, False, ""
 
 
-def _reference(fixed: list[int], quality: _RowScores | None, costs: _RowScores | None) -> int:
+def _most_missing(rows: WorthRows, missing: NDArray[np.bool_]) -> str:
+    """The action with the largest share of missing values; empty if none is missing."""
+    draws = np.maximum(1, np.bincount(rows.action, minlength=len(rows.arms)))
+    gone = np.bincount(rows.action[missing], minlength=len(rows.arms))
+    return rows.arms[int((gone / draws).argmax())] if gone.any() else ""
+
+
+def _reference(fixed: list[int], quality: _BoundedScores | None, costs: _BoundedScores | None) -> int:
     """The most expensive of the actions whose quality is not shown to be below the best."""
     able = fixed
     if quality is not None:
-        best = max(fixed, key=lambda arm: float(quality.action[:, arm].mean()))
-        able = [arm for arm in fixed if normal(quality.action[:, best] - quality.action[:, arm])[0] <= 0.0]
+        best = max(fixed, key=lambda arm: float(quality.means[arm]))
+        able = [arm for arm in fixed if arm == best or _not_shown_below(quality, best, arm)]
         if costs is None:
             return best
     if costs is None:
         return fixed[0]
-    return max(able, key=lambda arm: float(costs.action[:, arm].mean()))
+    return max(able, key=lambda arm: float(costs.means[arm]))
 
 
-def _quality(scores: _RowScores, against: int) -> tuple[Measure | None, Measure | None]:
+def _not_shown_below(quality: _BoundedScores, best: int, arm: int) -> bool:
+    (first, weight), (second, other) = quality.action(best), quality.action(arm)
+    return quality.measure(first - second, weight - other)[0].low <= 0.0
+
+
+def _quality(scores: _BoundedScores, against: int) -> tuple[Measure | None, Measure | None]:
     """(the difference per request, None) or (None, the ratio) where the quality of the action is clearly above 0."""
-    policy, action = scores.policy, scores.action[:, against]
-    base = float(action.mean())
-    if normal(action)[0] < _CLEAR:
-        return _measure(policy - action), None
-    ratio = float(policy.mean()) / base
-    low, high = normal((policy - ratio * action) / base)
-    return None, Measure(value=ratio, low=ratio + low, high=ratio + high)
-
-
-def _measure(rows: Floats) -> Measure:
-    low, high = normal(rows)
-    return Measure(value=float(rows.mean()), low=low, high=high)
+    (ours, shares), (direct, weight) = scores.policy(), scores.action(against)
+    base, moved = scores.measure(direct, weight)
+    if base.low < _CLEAR:
+        gap, moved = scores.measure(ours - direct, shares - weight)
+        low, high = scores.rows.quality_range
+        return (gap if moved <= _MOST_MOVED * (high - low) else None), None
+    ratio = scores.measure(ours, shares)[0].value / base.value
+    for _ in range(2):  # the second time with the ratio that the first gives
+        direct, weight = scores.action(against, ratio)
+        rest, moved = scores.measure(ours - direct, shares - weight)
+        ratio += rest.value / base.value
+    if moved > _MOST_MOVED * base.value:
+        return None, None
+    return None, Measure(
+        value=ratio,
+        low=ratio + (rest.low - rest.value) / base.value,
+        high=ratio + (rest.high - rest.value) / base.value,
+    )

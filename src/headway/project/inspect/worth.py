@@ -1,13 +1,15 @@
 """What the current policy of a task saves, and how much quality it keeps: the first sentence of status and report.
 
-The newest decisions speak: those that the current policy made since it was promoted, once there are enough; before
-that, those that it was not trained on, with the probabilities that it would have drawn from.
+The newest decisions before the maturity mark speak, as in a proof: those that the current policy made since it was
+promoted, once there are enough; before that, those that it was not trained on, with the probabilities that it would
+have drawn from. What is missing is bounded, and nothing is cut to the range of the reward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, nan
 from typing import TYPE_CHECKING
 
 from headway.nouns.conclusion import gap as signed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["KnownWorth", "task_worth"]
 
 _NEWEST = 4000  # decisions that are read
+_LATEST = 20_000  # among which these are sought
 _OWN = 400  # decisions of its own that a policy is judged by alone
 _STALE = 0.01  # of the rows: so many new ones before a long-running process computes it again
 _PER = 1000.0
@@ -98,12 +101,15 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
         whose = f"that {worth.policy} was not trained on" if promoted else f"that {worth.policy} made by itself"
         return f"Too early to say what {task} saves: {compared.short}, of those {whose}."
     if worth.saved is None and worth.ratio is None and worth.gap is None:
-        return f"What {task} saves is unknown: {_unknown(worth, compared)}."
+        rated = f" Its quality is unknown: {_unrated(compared)}." if compared.unrated else ""
+        return f"What {task} saves is unknown: {_unknown(worth, compared)}.{rated}"
     text = worth_text(worth, task, same=compared.same, quality=measured.name)
     if compared.same:
         return text
     if worth.saved is None:
         text += f" What it saves is unknown: {_unknown(worth, compared)}."
+    if compared.unrated:
+        text += f" Its quality is unknown: {_unrated(compared)}."
     elif worth.ratio is None and worth.gap is None:
         text += " The reward has no term but cost, so nothing is known about quality."
     return text if promoted else f"{text} Nothing is promoted yet: {worth.policy} decides."
@@ -111,10 +117,25 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
 
 def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
     if compared.unpriced:
-        return f"{worth.cost} is missing on most decisions that took {compared.unpriced}"
+        return (
+            f"{worth.cost} is missing on too many decisions that took {compared.unpriced}; send it with every outcome, "
+            "or declare its range in guards"
+        )
+    if compared.heavy:
+        return (
+            f"a few decisions make up most of {worth.cost}, so that {worth.decisions:,} are too few to say what an "
+            "average one costs"
+        )
     if compared.free:
         return f"{worth.cost} is 0 on every decision; set price_in and price_out of the upstreams"
     return "no signal counts money; send cost_usd with each outcome"
+
+
+def _unrated(compared: ComparedWorth) -> str:
+    return (
+        f"outcomes are missing on too many decisions that took {compared.unrated}; report failures, or set on_censored "
+        "to what a missing one is worth"
+    )
 
 
 # -- since the promotion
@@ -166,14 +187,16 @@ class _Quality:
     @classmethod
     def of(cls, settings: TaskSettings, rewards: Rewards) -> _Quality:
         if isinstance(settings.reward, str) and settings.reward not in PRESETS:
-            return cls(rewards, "reward")
-        without = rewards.without(cost_terms(rewards))
+            return cls(rewards.unclipped(), "reward")
+        without = rewards.without(cost_terms(rewards)).unclipped()
         return cls(without if without.signals else None, "reward" if without.signals == {"reward"} else "quality")
 
-    def value(self, row: Settled) -> float | None:
-        if self.rewards is None:
-            return 0.0
-        return self.rewards.outcome(row.signals, age_s=0.0, decision=row.decision).reward
+    def value(self, row: Settled) -> float:
+        """NaN while it is open or missing, unless the task declares what a missing outcome is worth."""
+        assert self.rewards is not None
+        age_s = inf if row.status == "censored" else 0.0
+        reward = self.rewards.outcome(row.signals, age_s=age_s, decision=row.decision).reward
+        return nan if reward is None else reward
 
 
 def _rows(
@@ -189,19 +212,20 @@ def _rows(
 
     from headway.prove.worth import WorthRows
 
-    latest = latest_draws(project.database, project.query, settings.name, _NEWEST)
-    judged = [
-        (row, good)
-        for row in project.query.outcomes(latest, signals=True)
-        if row.decision.propensity_known
-        and row.decision.source != "mined"
-        and (good := quality.value(row)) is not None
-        and (quality.rewards is not None or cost in row.signals)
-    ]
-    rows, target = _target(project, settings, current, entry, [row for row, _ in judged])
+    seqs = _mature(project, settings.name)
+    rows, target = _target(
+        project,
+        settings,
+        current,
+        entry,
+        [
+            row
+            for row in project.query.outcomes(seqs, signals=True)
+            if row.decision.propensity_known and row.decision.source != "mined"
+        ],
+    )
     if target is None:
         return None
-    goods = {row.decision.seq: value for row, value in judged}
     arms = tuple(sorted({candidate.name for row in rows for candidate in row.decision.candidates}))
     column = {name: place for place, name in enumerate(arms)}
     logged, wanted = np.zeros((len(rows), len(arms))), np.zeros((len(rows), len(arms)))
@@ -209,14 +233,33 @@ def _rows(
         columns = [column[candidate.name] for candidate in row.decision.candidates]
         logged[place, columns] = row.decision.probabilities
         wanted[place, columns] = target[place][: len(columns)]
+    goods = None if quality.rewards is None else np.array([quality.value(row) for row in rows])
+    prices = np.array([row.signals.get(cost, np.nan) for row in rows], dtype=np.float64)
+    kept = np.ones(len(rows), dtype=np.bool_)
+    if settings.missing == "at random":
+        kept = np.isfinite(prices if goods is None else goods)
+    priced = settings.guards.get(cost)
     return WorthRows(
-        action=np.array([column[row.decision.action] for row in rows], dtype=np.int64),
-        logged=logged,
-        target=wanted,
-        quality=None if quality.rewards is None else np.array([goods[row.decision.seq] for row in rows]),
-        cost=np.array([row.signals.get(cost, np.nan) for row in rows], dtype=np.float64),
+        action=np.array([column[row.decision.action] for row in rows], dtype=np.int64)[kept],
+        logged=logged[kept],
+        target=wanted[kept],
+        quality=None if goods is None else goods[kept],
+        cost=prices[kept],
         arms=arms,
+        quality_range=settings.range,
+        cost_range=None if priced is None else priced.range,
     )
+
+
+def _mature(project: Project, task: str) -> list[int]:
+    """The store's numbers of the newest decisions before the maturity mark, sought among the latest ones first."""
+    latest = latest_draws(project.database, project.query, task, _LATEST)
+    for after in [latest[0] - 1, 0] if len(latest) == _LATEST else [0]:
+        order = project.query.draws(task, after=after)
+        if (mature := order.mature()) >= _NEWEST:
+            break
+    seqs: list[int] = order.seq[:mature][-_NEWEST:].tolist()
+    return seqs
 
 
 def _target(

@@ -74,6 +74,7 @@ class ProjectFolder:
         self._read_signals: dict[str, frozenset[str]] = {}
         self._rewards: dict[str, Rewards] = {}
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
+        self.unfit: dict[str, tuple[str, int, tuple[str, ...]]] = {}  # by task: reward version, last outcome, sentences
         self.worths: dict[str, KnownWorth] = {}  # by task: what its policy saves
         self.first_looks: dict[str, tuple[Hashable, Look | None]] = {}  # by task: the last one, and what it rests on
         self.memories = EpisodeMemories()  # of factored tasks

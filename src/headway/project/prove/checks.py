@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -21,6 +20,7 @@ from headway.observe.experience import part_of, without
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.rows import dumps
 from headway.project.learn import LEARNED_PARTS
+from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove.diagnostics import Window
 from headway.prove.limits import at_most
@@ -54,7 +54,6 @@ class RowChecks:
         self._seen: set[int] = set()
         self._vectors: dict[tuple[str, str], bool] = {}
         self._fields: list[str] | None = None
-        self._free = project.rewards(task).unclipped()
         self._cuts = cut_rewards(project.database, query, task, sum(settings.range) / 2.0)
         self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
@@ -92,18 +91,12 @@ class RowChecks:
         )
 
     def _beyond(self, batch: Sequence[Settled]) -> Floats:
-        """[n]; how far every reward lay above the range, or below it (negative), before it was cut."""
-        beyond = np.zeros(len(batch))
-        cut = [place for place, row in enumerate(batch) if row.clipped and row.reward is not None]
-        values = self._project.query.values([id_bytes(batch[place].decision.id) for place in cut]) if cut else {}
-        for place in cut:
-            decision, reward = batch[place].decision, batch[place].reward or 0.0
-            least = (1.0 if reward > sum(self._settings.range) / 2.0 else -1.0) * 1e-9  # if it cannot be computed again
-            free = self._free.outcome(values.get(id_bytes(decision.id), {}), age_s=0.0, decision=decision).reward
-            over = least if free is None else free - reward
-            beyond[place] = over if over * least > 0.0 else least
-            self._reach = min(self._reach[0], reward + over), max(self._reach[1], reward + over)
-        return beyond
+        cut = [row for row in batch if row.clipped]
+        signals = self._project.query.values([id_bytes(row.decision.id) for row in cut]) if cut else {}
+        over = beyond(batch, signals, self._project.rewards(self._settings.name))
+        values = [self._reach[0], self._reach[1], *(np.array([row.reward or 0.0 for row in batch]) + over)[over != 0.0]]
+        self._reach = float(min(values)), float(max(values))
+        return over
 
     def times(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
@@ -188,15 +181,7 @@ class RowChecks:
         """The check of clipping with the range that would have held every reward."""
         if diagnostic.name != CLIPPING or diagnostic.ok:
             return diagnostic
-        low, high = self._reach
-        if (low, high) == tuple(self._settings.range):
-            return diagnostic
-        wide = f"range = [{_outward(low, floor):g}, {_outward(high, ceil):g}]"
-        return replace(
-            diagnostic,
-            cure=f"Set {wide} in the task's settings: it holds every reward that was read. Where a few rewards are "
-            "extreme and the mean of the cut ones is what matters to you, declare capped = true instead.",
-        )
+        return replace(diagnostic, cure=range_cure(self._settings.range, self._reach) or diagnostic.cure)
 
     def _unchecked(self) -> Iterator[str]:
         if self.replays.elsewhere:
@@ -259,11 +244,3 @@ def _content(row: Settled) -> int:
 
 def _codes(labels: Sequence[str]) -> NDArray[np.int64]:
     return np.array([crc32(label.encode()) for label in labels], dtype=np.int64)
-
-
-def _outward(value: float, away: Callable[[float], int]) -> float:
-    """Rounded away from the range to two digits."""
-    if value == 0.0:
-        return 0.0
-    unit = 10.0 ** (floor(log10(abs(value))) - 1)
-    return away(value / unit) * unit

@@ -12,6 +12,7 @@ from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.nouns.protocols import Crew, Progress
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
 from headway.project.prove.cost import dated
+from headway.project.prove.fitting import guard_rules
 from headway.project.prove.keys import leave_keys_out
 from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
 from headway.project.prove.subject import (
@@ -77,8 +78,6 @@ def examine(
     judged without any. `rollback`: asks whether to take the candidate back, which is not charged to the error budget.
     `crew`: where episodes of a world are played.
     """
-    from headway.prove.guards import GuardRule
-
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
     trusted = known_raters(project, trust)
@@ -101,16 +100,7 @@ def examine(
     plan = None if rollback else registered_plan(project, settings.name)
     test = None if rollback else name_of_test(plan, kind.name, experiment=after, changed=terms.changed)
     about = _about(project, terms, settings, trusted, plan=plan, test=test, rollback=rollback)
-    guards = [
-        GuardRule(
-            name=name,
-            tolerance=guard.tolerance,
-            better=guard.direction,
-            range=guard.range,
-            at_random=settings.missing == "at random",
-        )
-        for name, guard in settings.guards.items()
-    ]
+    guards = guard_rules(settings)
     evidence = measured = kind.evidence(question, about, guards)
     rules = gate_rules(settings)
     if rollback is None:

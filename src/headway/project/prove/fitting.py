@@ -1,0 +1,127 @@
+"""Whether the declared ranges hold: of the reward, and of each guard. Learned from the log, before a proof asks for it.
+
+One sentence per fault, with its cure, for status, page and doctor; a verdict's check says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headway.nouns.ids import id_bytes
+from headway.observe.since import latest_draws
+
+if TYPE_CHECKING:
+    from headway.nouns.protocols import Floats
+    from headway.nouns.records import Settled
+    from headway.project import Project
+    from headway.prove.guards import GuardRule
+    from headway.reward.compose import Rewards
+    from headway.settings import TaskSettings
+
+__all__ = ["beyond", "guard_rules", "range_cure", "unfit_sentences"]
+
+_READ = 2000  # newest decisions
+_GROWTH = 20  # sentences are computed again once the log has grown by 1/_GROWTH
+
+
+def guard_rules(settings: TaskSettings) -> list[GuardRule]:
+    """The guards of a task as a proof judges them."""
+    from headway.prove.guards import GuardRule
+
+    return [
+        GuardRule(
+            name=name,
+            tolerance=guard.tolerance,
+            better=guard.direction,
+            range=guard.range,
+            at_random=settings.missing == "at random",
+        )
+        for name, guard in settings.guards.items()
+    ]
+
+
+def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]], rewards: Rewards) -> Floats:
+    """[n]; how far every reward lay above its range, or below it (negative), before it was cut.
+
+    `signals` of the rows that were cut, by the id of the decision.
+    """
+    found = np.zeros(len(rows))
+    free, (low, high) = rewards.unclipped(), rewards.range
+    for place, row in enumerate(rows):
+        if not row.clipped or row.reward is None:
+            continue
+        least = 1e-9 if row.reward > (low + high) / 2.0 else -1e-9  # if it cannot be computed again
+        whole = free.outcome(signals.get(id_bytes(row.decision.id), {}), age_s=0.0, decision=row.decision).reward
+        over = least if whole is None else whole - row.reward
+        found[place] = over if over * least > 0.0 else least
+    return found
+
+
+def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str:
+    """What to set where rewards lie outside of their range; `reach` holds all that were read. Empty without one."""
+    if reach == tuple(declared):
+        return ""
+    wide = f"range = [{_outward(reach[0], floor):g}, {_outward(reach[1], ceil):g}]"
+    return (
+        f"Set {wide} in the task's settings: it holds every reward that was read. Where a few rewards are extreme and "
+        "the mean of the cut ones is what matters to you, declare capped = true instead."
+    )
+
+
+def unfit_sentences(project: Project, task: str) -> tuple[str, ...]:
+    """What is declared and does not hold, or is not declared and has to be, in the newest decisions."""
+    settings = project.settings.task(task)
+    version, last = project.rewards(task).version, project.query.last_settled(task)
+    known = project.unfit.get(task)
+    if known is None or known[0] != version or last * _GROWTH > known[1] * (_GROWTH + 1):
+        seqs = latest_draws(project.database, project.query, task, _READ)
+        rows = [row for row in project.query.outcomes(seqs, signals=True) if row.status != "pending"]
+        known = project.unfit[task] = (version, last, (*_reward(project, settings, rows), *_guards(settings, rows)))
+    return known[2]
+
+
+def _reward(project: Project, settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
+    cut = [row for row in rows if row.clipped]
+    if not cut or settings.capped:
+        return []
+    signals = {id_bytes(row.decision.id): row.signals for row in cut}
+    over = beyond(cut, signals, project.rewards(settings.name))
+    values = [(row.reward or 0.0) + float(by) for row, by in zip(cut, over, strict=True)]
+    low, high = settings.range
+    cure = range_cure((low, high), (min(low, *values), max(high, *values)))
+    what = f"{len(cut):,} of the latest {len(rows):,} rewards of {settings.name} lie outside of its range"
+    return [f"{what} [{low:g}, {high:g}], from {min(values):g} to {max(values):g}. {cure}"]
+
+
+def _guards(settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
+    from headway.prove.guards import unknown_guard
+
+    sentences = []
+    for rule in guard_rules(settings):
+        values = np.array([row.signals.get(rule.name, np.nan) for row in rows])
+        known = values[np.isfinite(values)]
+        if not rows:
+            continue
+        message, cure = unknown_guard(rule, known, "decision of the latest")
+        missing = 1.0 - known.size / values.size
+        if message:
+            sentences.append(f"Guard {rule.name} of {settings.name} cannot pass: {message}. {cure}")
+        elif missing and not rule.at_random and rule.range is not None:
+            worst = rule.range[1 if rule.better == "lower" else 0]
+            sentences.append(
+                f"{missing:.1%} of the latest decisions of {settings.name} lack {rule.name}, and each counts as "
+                f"{worst:g} in its guard. Send it with every outcome."
+            )
+    return sentences
+
+
+def _outward(value: float, away: Callable[[float], int]) -> float:
+    """Rounded away from the range to two digits."""
+    if value == 0.0:
+        return 0.0
+    unit = 10.0 ** (floor(log10(abs(value))) - 1)
+    return away(value / unit) * unit
