@@ -65,9 +65,9 @@ def comparisons(
     )
     found: list[int] = []
     for pairs in chunks([number for number, body in sets if len(decode_candidates(body)) == 2]):
-        rows = database.query(
+        rows = database.query(  # +seq: else SQLite reads the whole task in the order of its index
             f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) "
-            "AND at > ? ORDER BY seq DESC LIMIT ?",
+            "AND at > ? ORDER BY +seq DESC LIMIT ?",
             (task_id, *pairs, int(since * 1e6), newest or _ALL),
         )
         found += [int(seq) for (seq,) in rows]

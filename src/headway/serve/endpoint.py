@@ -129,10 +129,6 @@ class Call:
         """Work that may block, in a thread; callers without a key have threads of their own."""
         return await self.server.in_key_thread(self.key, work, *values)
 
-    async def reading(self, work: Callable[..., T], *values: Any) -> T:
-        """Work that reads many rows: a key that asks without a pause waits for itself, and others do not."""
-        return await self.server.in_reading_thread(self.key, work, *values)
-
     async def in_far_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Work that waits for another server: the threads of other work stay free, and a full house is a 429."""
         return await self.server.in_far_thread(work, *values, keyed=bool(self.key))

@@ -15,7 +15,7 @@ more layer. In the critic modes "marginal" and "sampled_op" the value network al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
@@ -190,10 +190,6 @@ class RecurrentShape:
         if problem:
             raise Damaged(f"The bundle's shape has {problem}.", code="bad_header")
         return shape
-
-    def without_critic(self) -> RecurrentShape:
-        """The shape as far as acting depends on it."""
-        return replace(self, critic="state")
 
 
 @lru_cache(maxsize=64)

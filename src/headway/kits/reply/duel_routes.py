@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -90,9 +91,8 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
     project = server.project
     tried: list[str] = []
     while True:
-        asked = await call.reading(
-            lambda: duels.choose(project, task, body.policy, body.against, tried=tuple(tried), reader=call.reader)
-        )
+        choose = partial(duels.choose, tried=tuple(tried), reader=call.reader)
+        asked = await server.in_reading_thread(call.key, choose, project, task, body.policy, body.against)
         mine, theirs = await asyncio.gather(
             *(_written(project, asked, policy) for policy in (asked.candidate, asked.against))
         )

@@ -18,17 +18,11 @@ if TYPE_CHECKING:
     from numpy import int64
     from numpy.typing import NDArray
 
-__all__ = ["LONGEST_ROW", "batches", "columns_of"]
+__all__ = ["LONGEST_ROW", "batches"]
 
 LONGEST_ROW = 32 << 20  # bytes
 _ROWS = 2000
 _BYTES = 64 << 20  # of a batch
-
-
-def columns_of(file: IO[bytes] | Path) -> list[str]:
-    """The names of the columns; ValueError if it is not a Parquet file."""
-    with _translated():
-        return [str(name) for name in _opened(file).schema_arrow.names]
 
 
 def batches(file: IO[bytes] | Path, columns: Sequence[str] | None = None, *, rows: int = _ROWS) -> Iterator[Any]:
