@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 
@@ -257,3 +259,67 @@ def test_the_first_steps_of_a_declared_task_name_it_and_its_signals(tmp_path: Pa
         server.decide("ask", "Hello")
         page.get_by_text("The first request has arrived.").wait_for()
         page.get_by_role("heading", name="An OpenAI client").wait_for(state="detached")
+
+
+class _Hostile(BaseHTTPRequestHandler):
+    """Another server on this host: it keeps every cookie that a browser sends, and its page tries to use ours."""
+
+    cookies: ClassVar[list[str]] = []
+    target: ClassVar[str] = ""
+
+    def do_GET(self) -> None:
+        self.cookies.append(self.headers.get("cookie", ""))
+        script = (
+            "const tries = [{}, {headers: {'x-headway-page': '0'.repeat(64)}}, {mode: 'no-cors'}]\n"
+            f"Promise.all(tries.map(more => fetch('{self.target}/v1/keys', {{credentials: 'include', ...more}})"
+            ".then(answer => answer.text(), () => 'refused'))).then(all => document.title = 'read: ' + all.join(','))"
+        )
+        body = f"<!doctype html><title>hostile</title><script>{script}</script>".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def _unlocked(page: Any) -> None:
+    page.get_by_text("unlocked", exact=True).wait_for()
+
+
+def test_a_server_on_another_port_gets_the_cookie_and_cannot_act_as_the_page(browser: Any, tmp_path: Path) -> None:
+    hostile = ThreadingHTTPServer(("127.0.0.1", 0), _Hostile)
+    threading.Thread(target=hostile.serve_forever, daemon=True).start()
+    context = browser.new_context()
+    try:
+        with serving(tmp_path) as server:
+            _Hostile.target = server.url
+            page = context.new_page()
+            page.goto(server.link())
+            _unlocked(page)
+            assert "unlock=" not in page.url, "the proof leaves the address bar"
+            lured = context.new_page()
+            lured.goto(f"http://127.0.0.1:{hostile.server_address[1]}/")
+            lured.wait_for_function("() => document.title.startsWith('read:')")
+            assert lured.title() == "read: refused,refused,", "its page reads nothing of ours"
+            stolen = next(cookie for cookie in _Hostile.cookies if "headway_page" in cookie)  # the browser sends it
+            replay = {"cookie": stolen}
+            assert "admin" not in httpx.get(f"{server.url}/v1/session", headers=replay).json()["scopes"]
+            for path in ("/v1/keys", "/v1/settings"):
+                assert httpx.get(server.url + path, headers=replay).status_code == 401
+            assert httpx.post(f"{server.url}/v1/links", json={}, headers=replay).status_code == 401
+            page.reload()
+            _unlocked(page)
+            second = context.new_page()  # another tab of the same browser
+            second.goto(f"{server.url}/#/ledger")
+            _unlocked(second)
+            assert second.url.endswith("/#/ledger")
+        with serving(tmp_path, "--port", server.url.rpartition(":")[2]):
+            page.reload()
+            _unlocked(page)  # also after a restart
+    finally:
+        context.close()
+        hostile.shutdown()
+        hostile.server_close()

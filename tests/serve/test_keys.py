@@ -215,7 +215,8 @@ def test_a_request_to_a_listed_host_name_needs_a_key(served: Callable[..., Runni
 def test_a_link_sets_the_cookie_once(server: Running) -> None:
     path = server.client.post("/v1/links", json={}, headers=server.token).json()["path"]
     opened = server.client.get(path)
-    assert (opened.status_code, opened.headers["location"]) == (303, "/")
+    place, _, proof = opened.headers["location"].partition("=")
+    assert (opened.status_code, place) == (303, "/#unlock")
     cookie = opened.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
@@ -228,7 +229,13 @@ def test_a_link_sets_the_cookie_once(server: Running) -> None:
     assert "<code>headway open</code>" in seen.text
     page = {"cookie": cookie.partition(";")[0]}
     assert server.client.get(path, headers=page).headers["location"] == "/"  # the browser that used it is signed in
+    assert server.client.post("/v1/links", json={}, headers=page).status_code == 401, "every port gets the cookie"
+    assert server.client.post("/v1/links", json={}, headers={"x-headway-page": proof}).status_code == 401
+    guess = {"cookie": f"headway_page_{server.port}=guess", "x-headway-page": proof}
+    assert server.client.post("/v1/links", json={}, headers=guess).status_code == 401
+    page["x-headway-page"] = proof
     assert server.client.post("/v1/links", json={}, headers=page).status_code == 201
-    assert server.client.post("/v1/links", json={}, headers={"cookie": "headway_page=guess"}).status_code == 401
+    elsewhere = {**page, "cookie": page["cookie"].replace(str(server.port), "8787")}
+    assert server.client.post("/v1/links", json={}, headers=elsewhere).status_code == 401, "its name has the port"
     foreign = server.client.post("/v1/links", json={}, headers=page | {"origin": "http://evil.example"})
     assert foreign.status_code == 403

@@ -186,15 +186,18 @@ def test_a_link_of_one_worker_opens_the_page_once_at_another(pair: Running) -> N
         path = zero.post("/v1/links", json={}, headers=pair.token).json()["path"]
         opened = one.get(path)
         assert opened.status_code == 303
-        page = {"cookie": opened.headers["set-cookie"].partition(";")[0]}
+        proof = opened.headers["location"].partition("=")[2]
+        page = {"cookie": opened.headers["set-cookie"].partition(";")[0], "x-headway-page": proof}
         for client in (zero, one):
             client.cookies.clear()
             assert client.get(path).status_code == 401
             assert client.post("/v1/links", json={}, headers=page).status_code == 201
-            changed = {"cookie": page["cookie"][:-1] + ("0" if page["cookie"][-1] != "0" else "1")}
+            changed = {**page, "cookie": page["cookie"][:-1] + ("0" if page["cookie"][-1] != "0" else "1")}
             assert client.post("/v1/links", json={}, headers=changed).status_code == 401
         again = zero.post("/v1/links", json={}, headers=page).json()["path"]
-        assert one.post("/v1/links", json={}, headers={"cookie": f"headway_page={again.partition('=')[2]}"}).is_error
+        assert one.post(
+            "/v1/links", json={}, headers={**page, "cookie": page["cookie"].partition("=")[0] + again[15:]}
+        ).is_error
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(lambda _: httpx.get(pair.url + again).status_code, range(8)))
     assert sorted(statuses) == [303] + [401] * 7

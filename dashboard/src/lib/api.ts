@@ -127,9 +127,23 @@ function problemOf(status: number, body: unknown): Problem {
   );
 }
 
+// The cookie goes to every port of this host; what is stored here, and sent beside it, does not.
+const PROOF = "headway-page";
+
+/** Keeps the proof that a link brought along, and gives the address bar its place back. */
+export function keepProof(): void {
+  const [, proof] = /^#unlock=([0-9a-f]+)$/.exec(location.hash) ?? [];
+  if (!proof) return;
+  localStorage.setItem(PROOF, proof);
+  history.replaceState(null, "", sessionStorage.getItem("place") || "#/");
+  sessionStorage.removeItem("place");
+}
+
 async function fetched(path: string, options: RequestInit): Promise<Response> {
+  const proof = localStorage.getItem(PROOF);
+  const headers = { ...(options.headers as Record<string, string>), ...(proof ? { "x-headway-page": proof } : {}) };
   try {
-    return await fetch(path, { credentials: "same-origin", ...options });
+    return await fetch(path, { credentials: "same-origin", ...options, headers });
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new Problem(0, "offline", "The server does not answer.", "Start it again in the project's folder: headway up");
@@ -160,24 +174,32 @@ export const put = <T>(path: string, body: unknown): Promise<T> =>
 
 export const remove = <T>(path: string): Promise<T> => call<T>(path, { method: "DELETE" });
 
-/** Calls `each` with every event of an answer that comes in pieces, until it ends or `signal` aborts it. */
-export async function stream<T>(path: string, body: unknown, signal: AbortSignal, each: (event: T) => void): Promise<void> {
-  const answer = await fetched(path, { method: "POST", body: JSON.stringify(body), headers: JSON_BODY, signal });
+/** Calls `each` with the name and the data of every event of an answer that comes in pieces, until it ends. */
+export async function events(path: string, options: RequestInit, each: (name: string, data: string) => void): Promise<void> {
+  const answer = await fetched(path, options);
   if (!answer.ok || !answer.body) throw problemOf(answer.status, await answer.json().catch(() => null));
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const events = (rest + value).split("\n\n");
-    rest = events.pop() ?? "";
-    for (const event of events) {
-      if (!event.startsWith("data: ")) continue;
-      const data = JSON.parse(event.slice(6)) as T & Failed;
-      if (data.error) throw problemOf(503, data);
-      each(data);
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop() ?? "";
+    for (const part of parts) {
+      const field = (name: string): string => new RegExp(`^${name}: (.*)$`, "m").exec(part)?.[1] ?? "";
+      each(field("event"), field("data"));
     }
   }
+}
+
+/** The same for the answer to a question, until `signal` aborts it. */
+export async function stream<T>(path: string, body: unknown, signal: AbortSignal, each: (event: T) => void): Promise<void> {
+  await events(path, { method: "POST", body: JSON.stringify(body), headers: JSON_BODY, signal }, (_, text) => {
+    if (!text) return;
+    const data = JSON.parse(text) as T & Failed;
+    if (data.error) throw problemOf(503, data);
+    each(data);
+  });
 }
 
 export const segment = encodeURIComponent;

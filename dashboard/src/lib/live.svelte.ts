@@ -1,4 +1,6 @@
-// Live events from the server (/v1/events). The browser reconnects; after an error page we do.
+// Live events from the server (/v1/events), by fetch: an EventSource sends no header that proves whose page this is.
+import { events } from "./api";
+
 export type Kind = "decisions" | "signals" | "ledger" | "progress";
 export type Listener = (kind: Kind) => void;
 
@@ -8,26 +10,27 @@ const AGAIN_MS = 2000;
 class Live {
   connected = $state(false);
   #listeners = new Set<Listener>();
-  #source: EventSource | undefined;
+  #stop: AbortController | undefined;
   #again: number | undefined;
   #before = false;
 
   /** Opens the stream; safe to call again, for example after signing in. */
   start(): void {
-    this.#source?.close();
+    this.#stop?.abort();
     clearTimeout(this.#again);
-    const source = new EventSource("/v1/events");
-    this.#source = source;
-    source.addEventListener("hello", () => {
-      this.connected = true;
-      // Events may have been missed while disconnected: reload everything once.
-      if (this.#before) for (const kind of KINDS) this.#tell(kind);
-      this.#before = true;
-    });
-    for (const kind of KINDS) source.addEventListener(kind, () => this.#tell(kind));
-    source.addEventListener("missed", () => KINDS.forEach((kind) => this.#tell(kind)));
-    source.addEventListener("stopping", () => this.#lost());
-    source.onerror = () => this.#lost();
+    const stop = (this.#stop = new AbortController());
+    const lost = (): void => (stop.signal.aborted ? undefined : this.#lost());
+    events("/v1/events", { signal: stop.signal }, (name) => this.#event(name)).then(lost, lost);
+  }
+
+  #event(name: string): void {
+    if (name === "stopping") this.#lost();
+    // Events may have been missed while disconnected: reload everything once.
+    else if (name === "missed" || (name === "hello" && this.#before)) for (const kind of KINDS) this.#tell(kind);
+    else if (KINDS.includes(name as Kind)) this.#tell(name as Kind);
+    if (name !== "hello") return;
+    this.connected = true;
+    this.#before = true;
   }
 
   on(listener: Listener): () => void {
@@ -41,7 +44,7 @@ class Live {
 
   #lost(): void {
     this.connected = false;
-    this.#source?.close();
+    this.#stop?.abort();
     clearTimeout(this.#again);
     this.#again = window.setTimeout(() => this.start(), AGAIN_MS);
   }

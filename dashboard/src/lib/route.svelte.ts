@@ -1,9 +1,12 @@
 // The current page, from the fragment of the URL: #/tasks/route, #/decisions/dec_…?task=route.
+import { keepProof } from "./api";
+
 class Route {
   parts = $state.raw<string[]>([]);
   query = $state.raw<URLSearchParams>(new URLSearchParams());
 
   constructor() {
+    keepProof();
     this.#read();
     addEventListener("hashchange", () => this.#read());
   }

@@ -1,4 +1,4 @@
-// The session and its rights. A token is exchanged for the server's cookie at once and never stored here.
+// The session and its rights. A token is exchanged for the server's cookie and its proof at once and never stored here.
 import { get, post, Problem, type Session } from "./api";
 import { live } from "./live.svelte";
 
@@ -24,7 +24,8 @@ class Who {
   /** Opens a one-time link, which sets the cookie and comes back to this very place. */
   async unlock(token: string): Promise<void> {
     const found = await post<{ path: string }>("/v1/links", {}, token.trim());
-    location.assign(found.path + location.hash);
+    sessionStorage.setItem("place", location.hash);
+    location.assign(found.path);
   }
 }
 

@@ -2,9 +2,10 @@
 
 - The **project token** in `.headway/token` (0600) may do everything; anyone who can read it owns the folder anyway.
 - **Keys** come from `headway keys`; they have scopes and may expire. A revoked key stops working within 200 ms.
-- **The page** gets an HttpOnly cookie through a link that works once and for ten minutes. Both are signed with a key
-  derived from the project token: every worker can check them, a wrong guess never reaches the store, and a new token
-  invalidates them all. The store records which links were used.
+- **The page** gets an HttpOnly cookie, and a proof that it sends beside it, through a link that works once and for ten
+  minutes. A browser sends the cookie to other ports of this host, too: without the proof it opens nothing. All are
+  signed with a key derived from the project token: every worker can check them, a wrong guess never reaches the store,
+  and a new token invalidates them all. The store records which links were used.
 - On a **loopback** address, named by a loopback Host, deciding, signalling and training need no key;
   administration does. `local.py` says when that ends because a proxy makes strangers look local.
 
@@ -29,13 +30,14 @@ from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secre
 from headway.observe.links import Links
 from headway.serve.errors import Refused
 
-__all__ = ["COOKIE", "FRESH_LINK", "NOBODY", "Caller", "Credentials", "project_token"]
+__all__ = ["FRESH_LINK", "NOBODY", "PROOF", "Caller", "Credentials", "project_token"]
 
 COOKIE = "headway_page"
+PROOF = "x-headway-page"
 _ANYBODY_HERE = frozenset({"decide", "signal", "train"})
 _EVERYTHING = frozenset(SCOPES)
 _LINK_S, _SESSION_S = 600.0, 12 * 3600.0
-Sealed = Literal["link", "session"]
+Sealed = Literal["link", "session", "proof"]
 FRESH_LINK = "A link works once, within ten minutes. Print a fresh one in the project's folder: headway open"
 
 
@@ -93,10 +95,11 @@ def _make_token(path: Path) -> None:
 class Credentials:
     """Recognises callers. Call `reload` after the keys changed."""
 
-    def __init__(self, keys: Keys, links: Links, token: str, clock: Clock) -> None:
+    def __init__(self, keys: Keys, links: Links, token: str, clock: Clock, port: int) -> None:
         self._keys = keys
         self._links = links
         self._clock = clock
+        self._cookie = f"{COOKIE}_{port}"  # a browser has one jar for all ports of a host
         self._token = digest_of(token)
         self._seal = hashlib.sha256(f"headway page\n{token}".encode()).digest()
         self._known: dict[bytes, tuple[Key, Caller]] = {}
@@ -109,8 +112,8 @@ class Credentials:
             if key.revoked is None
         }
 
-    def caller(self, secret: str, cookie: str, *, here: bool) -> Caller:
-        """Who this is, or a 401. `secret` is what Authorization or x-api-key carried.
+    def caller(self, secret: str, cookie: str, proof: str, *, here: bool) -> Caller:
+        """Who this is, or a 401. `secret` is what Authorization or x-api-key carried, `proof` what `open` gave.
 
         On this machine (`here`) an unknown secret is ignored: SDKs insist on sending some key.
         """
@@ -122,7 +125,7 @@ class Credentials:
             if known is not None and known[0].valid(self._clock()):
                 return known[1]
             raise _unknown("This key is not valid: unknown, revoked or expired.")
-        if cookie and self._session(cookie):
+        if proof and self._proves(proof, self._session(cookie)):
             return _PAGE
         if here:
             return _HERE
@@ -134,25 +137,35 @@ class Credentials:
         """A code that opens the page once, within ten minutes."""
         return self._sealed("link", _LINK_S)
 
-    def open(self, code: str) -> str:
-        """The cookie for a code, which is used up by this. May block."""
+    def open(self, code: str) -> tuple[str, str]:
+        """The cookie for a code, which is used up by this, and its proof. May block.
+
+        A browser sends the cookie to every port of this host, so by itself it opens nothing. The proof is for the
+        page's own storage, which only this port can read, and comes in a header that no other origin may send here.
+        """
         until = self._until("link", code)
         now = self._clock()
         if now >= until or not self._links.use(digest_of(code), until=until, now=now):
             raise Refused(401, "link_used", "This link was used already, or is too old.", FRESH_LINK)
         session = self._sealed("session", _SESSION_S)
-        return f"{COOKIE}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={int(_SESSION_S)}"
+        cookie = f"{self._cookie}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age={int(_SESSION_S)}"
+        return cookie, self._mark("proof", session)
 
     def signed_in(self, cookie: str) -> bool:
         """Whether a browser has opened the page already."""
-        return bool(cookie) and self._session(cookie)
+        return bool(self._session(cookie))
 
-    def _session(self, header: str) -> bool:
+    def _session(self, header: str) -> str:
+        """The session that a cookie holds; empty if there is none, or it is over."""
         for part in header.split(";"):
             name, _, value = part.strip().partition("=")
-            if name == COOKIE:
-                return self._clock() < self._until("session", value)
-        return False
+            if name == self._cookie and self._clock() < self._until("session", value):
+                return value
+        return ""
+
+    def _proves(self, proof: str, session: str) -> bool:
+        right = self._mark("proof", session).encode()
+        return bool(session) and hmac.compare_digest(proof.encode("utf-8", "replace"), right)
 
     def _sealed(self, kind: Sealed, lasts_s: float) -> str:
         """An expiry time, random bytes, and a signature of both."""

@@ -17,7 +17,7 @@ from granian._granian import RSGIProtocolClosed as ProtocolClosed
 from granian._granian import RSGIProtocolError as ProtocolError
 
 from headway.nouns.errors import Busy, Unavailable
-from headway.serve.auth import NOBODY, Caller
+from headway.serve.auth import NOBODY, PROOF, Caller
 from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem, unexpected
 from headway.serve.hosts import Hosts
@@ -39,7 +39,7 @@ SECURITY: Headers = [
 _JSON: Headers = [("content-type", "application/json"), *SECURITY]
 _SMALL_BODY = 65_536
 _HELD_BYTES = 1 << 30
-_ONCE = ("host", "origin", "sec-fetch-site", "content-type", "content-length", "authorization", "x-api-key")
+_ONCE = ("host", "origin", "sec-fetch-site", "content-type", "content-length", "authorization", "x-api-key", PROOF)
 
 
 class Lines(Protocol):
@@ -151,7 +151,8 @@ class RequestGuard:
             _check_headers(items, lines.keys(), headers)
         here = self.hosts.check(headers) and server.local.include(headers, scope.http_version)
         try:
-            caller = server.credentials.caller(_secret(headers), headers.get("cookie", ""), here=here)
+            secret, cookie = _secret(headers), headers.get("cookie", "")
+            caller = server.credentials.caller(secret, cookie, headers.get(PROOF, ""), here=here)
         except Refused:
             if not self.routes.public(method, path):
                 raise

@@ -55,7 +55,7 @@ class Server:
         self.keys = Keys(project.database)
         self.jobs = Jobs(project.database)
         token = project_token(project.home)
-        self.credentials = Credentials(self.keys, Links(project.database), token, project.clock)
+        self.credentials = Credentials(self.keys, Links(project.database), token, project.clock, settings.port)
         self.local = LocalCallers(settings, project.home)
         self.metrics = Metrics(worker)
         run = project.home / "run"

@@ -78,11 +78,11 @@ def open_page(call: Call) -> Reply:
     """Trades a one-time code for the page's cookie."""
     query: OpenQuery = call.query
     try:
-        cookie = call.server.credentials.open(query.code)
+        cookie, proof = call.server.credentials.open(query.code)
     except Refused as refused:
         if call.server.credentials.signed_in(call.header("cookie")):  # this browser used the link before
             return Reply(body=b"", status=303, headers={"location": "/"})
         if "text/html" not in call.header("accept"):
             raise
         return Reply(body=USED, status=refused.status, media=HTML, headers={"cache-control": "no-store"})
-    return Reply(body=b"", status=303, headers={"location": "/", "set-cookie": cookie})
+    return Reply(body=b"", status=303, headers={"location": f"/#unlock={proof}", "set-cookie": cookie})
