@@ -96,6 +96,10 @@ def test_a_manifest_that_is_none_restores_nothing(tmp_path: Path, store: bytes, 
 MEMBERS = {
     "the token": member(".headway/token", b"hw_" + b"0" * 64 + b"\n"),
     "a write-ahead log": member(".headway/headway.db-wal"),
+    "a journal, which SQLite would roll back": member(".headway/headway.db-journal"),
+    "another journal": member(".headway/headway.db-mj12345678"),
+    "what is known about the store in use": member(".headway/headway.db.open.lock"),
+    "a lock": member(".headway/store.lock", b""),
     "a file of the server": member(".headway/run/server.json", b"{}"),
     "a link": member(".headway/a", b"", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
     "a hard link": member(".headway/a", b"", type=tarfile.LNKTYPE, linkname=STORE),
@@ -176,3 +180,10 @@ def test_a_pipe_is_no_backup_and_a_link_is_no_empty_folder(tmp_path: Path, store
     (tmp_path / "linked" / ".headway").symlink_to(tmp_path / "elsewhere")
     assert headway("-C", tmp_path / "linked", "restore", good, "--json").error["code"] == "project_exists"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_headers_without_end_are_refused(tmp_path: Path, store: bytes) -> None:
+    record = b"1048576 comment=" + b"a" * ((1 << 20) - 17) + b"\n"
+    headers = [member(f"{number}", record, type=tarfile.XGLTYPE) for number in range(40)]
+    packed(tmp_path / "bad.backup", *headers, member(STORE, store), said=manifest(member(STORE, store)))
+    refused(tmp_path / "new", tmp_path / "bad.backup")

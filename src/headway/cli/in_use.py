@@ -18,6 +18,7 @@ import click
 
 from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import Catalogue, catalogue
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["known", "working_in"]
 
@@ -55,7 +56,7 @@ def _names_kits(folder: Path) -> bool:
     if _NAMED.resolve_envvar_value(click.Context(click.Command("headway"))):
         return True
     try:
-        return b"kits" in (folder / _FILE).read_bytes()
+        return b"kits" in read_regular(folder / _FILE)
     except OSError:
         return False
 

@@ -19,6 +19,7 @@ from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import Ranked
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -217,7 +218,7 @@ def read_state(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        body = json.loads(path.read_text("utf-8"))
+        body = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(
             f"The state cannot be read from {str(path)!r}: {error}.",
@@ -251,7 +252,7 @@ def read_candidates(given: str) -> list[Any] | None:
     elif not given.lstrip().startswith(("[", "{")):
         where = f"the file {given!r}"
         try:
-            text = Path(given).read_text("utf-8")
+            text = read_regular(Path(given)).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise InvalidInput(

@@ -22,6 +22,7 @@ from headway.cli.output import Output
 from headway.cli.show import show
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.kit import load
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -302,7 +303,7 @@ def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
 
     folder = ctx.params.get("project_folder") or ctx.find_root().params.get("project_folder") or Path()
     try:
-        declared = tomllib.loads((folder / "headway.toml").read_text("utf-8")).get("tasks", {})
+        declared = tomllib.loads(read_regular(folder / "headway.toml").decode()).get("tasks", {})
     except (OSError, ValueError):  # completion stays silent
         return []
     return sorted(name for name in declared if name.startswith(incomplete))

@@ -1,4 +1,9 @@
-"""Opens files that others may have replaced: no link is followed, and nothing but a regular file is opened."""
+"""Opens files that others may have replaced: nothing but a regular file is opened.
+
+os.fdopen(open_regular(home / "token"))               # ours: no link is followed
+read_regular(Path("model.json"))                      # named by the user, who may have linked it
+os.fdopen(open_regular(log, follow=True), "rb")
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,30 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["open_regular"]
+__all__ = ["open_regular", "read_regular"]
 
 
-def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = False) -> int:
     """A descriptor, or an OSError. A pipe or device neither blocks nor is read.
 
     Not covered: links among the folders above the file.
     """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+        descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW) | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise OSError(error.errno, "it is not a regular file", str(path)) from error
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
         os.close(descriptor)
+        if kind == stat.S_IFDIR:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return descriptor
+
+
+def read_regular(path: Path, most: int = -1) -> bytes:
+    """The bytes of a file, which may be a link to one; at most so many. An OSError if it is a pipe or a device."""
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        return file.read(most)

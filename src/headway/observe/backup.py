@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import sqlite3
-import stat
 import tarfile
 import tempfile
 import zlib
@@ -29,17 +28,19 @@ from typing import IO, Any
 import msgspec
 
 from headway.nouns.errors import Conflict, Damaged, InvalidInput
+from headway.nouns.regular_file import open_regular
 from headway.observe.database import Database
 
 __all__ = ["BackupContent", "read_backup", "write_backup"]
 
 HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"
 _FORM = 1
-_LEFT_OUT = ("token", "run", "work", "headway.db", "headway.db-wal", "headway.db-shm")
+_LEFT_OUT = ("token", "run", "work")
 _SCRATCH = ".headway.restore-"
 _CHUNK = 1 << 20
 _LARGEST_READ = 64 << 20  # of a manifest, or of a header of tar
-_MOST_FILES = 200_000
+_MOST_HEADERS = 1 << 20  # bytes between two members
+_MOST_FILES, _LONGEST_NAME = 200_000, 300
 _MOST_RATIO, _SMALL = 100, 64 << 20  # an archive may unpack to so many times its size, and this
 
 
@@ -143,7 +144,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(home.rglob("*")):
         inside = path.relative_to(home)
         top = inside.parts[0]
-        if top in _LEFT_OUT or top.startswith("headway-backup-") or path.suffix == ".lock":
+        if top in _LEFT_OUT or top.startswith(("headway-backup-", "headway.db")) or path.suffix == ".lock":
             continue
         if path.is_file() and not path.is_symlink():
             yield f"{HOME}/{inside.as_posix()}", path
@@ -222,10 +223,15 @@ class _Unzipped(gzip.GzipFile):
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file, mode="rb")
         self._most = os.fstat(file.fileno()).st_size * _MOST_RATIO + _SMALL
+        self.headers: int | None = _MOST_HEADERS  # bytes that are left for headers, while one is read
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size > _LARGEST_READ:
             raise ValueError(f"it has a header of {size:,} bytes")
+        if self.headers is not None:
+            self.headers -= size or 0
+            if self.headers < 0:
+                raise ValueError(f"its headers have more than {_MOST_HEADERS:,} bytes")
         data = super().read(size)
         if self.tell() > self._most:
             raise ValueError(f"it unpacks to more than {self._most:,} bytes")
@@ -239,6 +245,7 @@ def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
     try:
         with _opened(source) as file, _Unzipped(file) as unzipped, tarfile.open(fileobj=unzipped, mode="r:") as archive:
             while (entry := archive.next()) is not None:
+                unzipped.headers = None
                 archive.members = []  # type: ignore[attr-defined]  # it would keep them all
                 body = archive.extractfile(entry) if entry.isreg() and not entry.issparse() else None
                 if body is None or manifest is not None or len(seen) >= _MOST_FILES:
@@ -247,6 +254,8 @@ def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
                     manifest = msgspec.json.decode(body.read(_LARGEST_READ), type=_Manifest)
                 else:
                     seen[entry.name] = _extract(source, body, target, entry.name)
+                unzipped.headers = _MOST_HEADERS
+            unzipped.headers = None
             while unzipped.read(_CHUNK):  # to the end, where the checksum of the whole file is
                 pass
     except FileNotFoundError:
@@ -266,19 +275,16 @@ def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
 
 def _opened(source: Path) -> IO[bytes]:
     """The file; a pipe or a device would block or never end."""
-    handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ValueError("it is not a regular file")
-    return os.fdopen(handle, "rb")
+    return os.fdopen(open_regular(source, follow=True), "rb")
 
 
 def _extract(source: Path, body: IO[bytes], target: Path, name: str) -> _PackedFile:
     path = PurePosixPath(name)
     inside = name == SETTINGS or (name.startswith(f"{HOME}/") and len(path.parts) > 1)
-    if path.is_absolute() or ".." in path.parts or not inside:
+    if path.is_absolute() or ".." in path.parts or not inside or len(name) > _LONGEST_NAME:
         raise _broken(source, f"{name[:200]!r} lies outside of a project")
-    if name != STORE and path.parts[1:2] and path.parts[1] in _LEFT_OUT:
+    own = path.parts[1] if len(path.parts) > 1 else ""
+    if name != STORE and (own in _LEFT_OUT or own.startswith("headway.db") or path.suffix == ".lock"):
         raise _broken(source, f"{name[:200]!r} belongs to a machine and is in no backup")
     place = target.joinpath(*path.parts)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

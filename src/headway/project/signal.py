@@ -11,7 +11,7 @@ from headway.nouns.records import Outcome, Signal
 from headway.observe.settle import Agree
 from headway.observe.settle import settle as settle_task
 from headway.observe.totals import keep_totals
-from headway.project.decide.inputs import checked_name
+from headway.project.decide.inputs import checked_name, checked_time
 from headway.reward.compose import Rewards
 from headway.reward.signals import MEASURED, OF_REPLIES, check
 
@@ -55,7 +55,7 @@ def checked(
         )
     task = project.recent_tasks.get(subject) or project.query.task_of(subject)
     rewards = project.rewards(task) if task else None
-    when = project.clock() if at is None else at
+    when = project.clock() if at is None else checked_time(at)
     return [
         Signal(
             subject=subject,

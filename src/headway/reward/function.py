@@ -23,6 +23,7 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.records import Decision
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["Function", "is_name", "load", "not_executed"]
 
@@ -127,9 +128,10 @@ def _read(name: str, directory: Path | None) -> Function:
         )
     try:
         nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InvalidSettings(
-            f"The reward function {name!r} could not be loaded: {error}.", code="bad_reward_function"
+            f"The reward function {name!r} could not be loaded: {str(error) or type(error).__name__}.",
+            code="bad_reward_function",
         ) from error
 
     names = {getattr(node, field, None) for node in nodes for field in ("name", "asname", "id")}
@@ -175,7 +177,7 @@ def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
 
 def _from_file(file: Path, directory: Path) -> tuple[ModuleType, bytes]:
     # Not by importlib: bytecode caches compare time and size, and two projects may both have a `rewards.py`.
-    source = file.read_bytes()
+    source = read_regular(file)
     module = ModuleType(f"headway_reward_{hashlib.sha256(bytes(file) + source).hexdigest()[:16]}")
     module.__file__ = str(file)
     with _importable(directory):

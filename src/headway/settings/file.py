@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.nouns.errors import InvalidSettings
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["FILE", "settings_lines", "text_of", "toml"]
 
@@ -23,7 +24,7 @@ def text_of(folder: Path) -> tuple[str, Path | None]:
     """The text of a project's file, and its path; empty text and None if there is no file."""
     file = folder / FILE
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except (FileNotFoundError, NotADirectoryError):
         return "", None
     except OSError as error:

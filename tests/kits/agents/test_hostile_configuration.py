@@ -58,3 +58,56 @@ def test_a_folder_with_odd_characters_is_written_as_it_is(tmp_path: Path) -> Non
         text = (folder / name).read_text("utf-8")
         servers = tomllib.loads(text)["mcp_servers"] if agent == "codex" else json.loads(text)["mcpServers"]
         assert str(folder) in servers["headway"]["args"]
+
+
+def test_nothing_is_written_through_a_link_among_the_folders(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for agent, name in (("claude", ".claude"), ("cursor", ".cursor")):
+        (tmp_path / name).symlink_to(elsewhere)
+        refused(tmp_path, agent)
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}',
+        '{"mcpServers": {}, "mcpServers": {"b": {}}}',
+        '{"limit": 1.00000000000000000001}',
+        '{"limit": NaN}',
+        '{"limit": 1e400}',
+        '{"name": "\\ud800"}',
+        "\ufeff{}",
+        '{"a": 1} // a comment',
+    ],
+)
+def test_json_that_would_not_be_the_same_afterwards_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / ".mcp.json"
+    path.write_text(text, "utf-8")
+    refused(tmp_path, "claude")
+    assert path.read_text("utf-8") == text
+
+
+def test_what_is_not_ours_in_toml_is_kept_or_the_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    for text in (
+        'doc = """\n[mcp_servers.headway]\ncommand = 1\n"""\n',
+        '[mcp_servers.headway]\ncommand = "x"\nargs = [\n  "a",\n]\n',
+        '[mcp_servers.headway]\ncommand = "x"\nenv = { A = "1" }\n',
+        "# " + "x" * (17 << 20) + "\n[last]\ny = 1\n",
+    ):
+        path.write_text(text)
+        refused(tmp_path, "codex")
+        assert path.read_text() == text
+
+
+def test_comments_beside_our_table_stay(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("a = 1\n")
+    for _ in range(2):
+        assert headway("-C", tmp_path, "connect", "codex", "--in", tmp_path, "--write").code == 0
+        if "mine" not in path.read_text():
+            path.write_text(path.read_text() + "\n# mine\n[other]\nx = 1\n")
+    assert "# mine\n[other]\nx = 1" in path.read_text()
+    assert path.read_text().count("mcp_servers.headway") == 1

@@ -6,11 +6,13 @@ else in them is kept. A file that cannot be read as what it should be is left al
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
-import tempfile
+import secrets
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,15 +51,25 @@ def codex(home: Path, server: list[str]) -> list[ConfigFile]:
     command, *arguments = server
     ours = f"[mcp_servers.headway]\ncommand = {_quoted(command)}\nargs = {_quoted(arguments)}\n"
     before = _content(path)
-    rest = re.sub(r"(?ms)^\[mcp_servers\.headway\]\n.*?(?=^\[|\Z)", "", before).rstrip()
+    rest = re.sub(r"(?m)^\[mcp_servers\.headway\]\r?\n(?:(?:command|args) = .*\r?\n?)*", "", before).rstrip()
     text = f"{rest}\n\n{ours}" if rest else ours
     try:
-        found: Any = tomllib.loads(text)["mcp_servers"]["headway"]
-    except (ValueError, RecursionError) as error:
+        found, others = _apart(text)
+        if found != {"command": command, "args": arguments} or others != _apart(before)[1]:
+            raise _odd(path, "mcp_servers.headway holds more than command and args")
+    except (ValueError, RecursionError, AttributeError) as error:
         raise _odd(path, f"it is not TOML, or names headway twice: {error}") from None
-    if found != {"command": command, "args": arguments}:
-        raise _odd(path, "mcp_servers.headway has further tables")
     return [ConfigFile(path=path, text=text, ours=ours)]
+
+
+def _apart(text: str) -> tuple[Any, dict[str, Any]]:
+    """Our server in a configuration of Codex, and everything else."""
+    document = tomllib.loads(text)
+    servers = document.get("mcp_servers", {})
+    ours = servers.pop("headway", None)
+    if not servers:
+        document.pop("mcp_servers", None)
+    return ours, document
 
 
 def _servers(path: Path, server: list[str]) -> ConfigFile:
@@ -99,19 +111,39 @@ def _read(path: Path) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_unique, parse_float=_exact, parse_constant=_exact)
+        _text(document).encode()
     except (ValueError, RecursionError) as error:
-        raise _odd(path, f"it is not JSON: {error}") from None
+        raise _odd(path, f"it is not JSON that can be written again as it is: {error}") from None
     if not isinstance(document, dict):
         raise _odd(path, "it is not a JSON object")
     return document
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise ValueError("it has a key twice")
+    return document
+
+
+def _exact(text: str) -> float:
+    number = float(text)
+    if repr(number) != text:
+        raise ValueError(f"the number {text[:40]} would change")
+    return number
+
+
 def _content(path: Path) -> str:
     """The text of a file; empty if there is none. A link may lead to a file with secrets, and a pipe never ends."""
     try:
-        with os.fdopen(open_regular(path), encoding="utf-8") as file:
-            return file.read(_LARGEST)
+        if path.parent.is_symlink():
+            raise OSError(errno.ELOOP, f"{path.parent} is a link")
+        with os.fdopen(open_regular(path), encoding="utf-8", newline="") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise OSError(errno.EFBIG, f"it has more than {_LARGEST >> 20} MiB")
+        return text
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -141,13 +173,22 @@ def write(file: ConfigFile) -> bool:
     if _content(file.path) == file.text:
         return False
     file.path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(prefix=f".{file.path.name}-", dir=file.path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
+        folder = os.open(file.path.parent, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise _odd(file.path, f"{file.path.parent} is a link, or cannot be opened: {error.strerror}") from None
+    scratch = f".{file.path.name}-{secrets.token_hex(8)}"
+    try:
+        mode = file.path.stat().st_mode & 0o777 if file.path.exists() else 0o644
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
             out.write(file.text)
-        Path(scratch).chmod(file.path.stat().st_mode & 0o777 if file.path.exists() else 0o644)
-        Path(scratch).replace(file.path)
+            os.fchmod(handle, mode)
+        os.replace(scratch, file.path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        Path(scratch).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(scratch, dir_fd=folder)
         raise
+    finally:
+        os.close(folder)
     return True

@@ -25,6 +25,8 @@ from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
 from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug, write_whole
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
+from headway.nouns.regular_file import read_regular
+from headway.observe.damage import UNREADABLE
 from headway.observe.runs import RunLog
 
 if TYPE_CHECKING:
@@ -244,10 +246,10 @@ class RunFolder:
                 hint="Omit --resume to start one.",
             )
         try:
-            told = json.loads(path.read_bytes())
+            told = json.loads(read_regular(path))
             self._check(training, told)
-            training.load(load((self.folder / told["weights"]).read_bytes()), told)
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            training.load(load(read_regular(self.folder / told["weights"])), told)
+        except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
             raise Damaged(
                 f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
                 code="damaged_snapshot",

@@ -21,6 +21,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import decision_id
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Candidate
+from headway.nouns.regular_file import read_regular
 from headway.observe.redact import Redactor
 from headway.project import Details, recorded, situation_of
 
@@ -55,7 +56,7 @@ def read_tasks(path: Path) -> list[LiveTask]:
 
     tasks: dict[str, LiveTask] = {}
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = read_regular(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{str(path)!r} cannot be read: {error}.", code="bad_tasks", hint="Name a JSONL file in UTF-8."
@@ -184,7 +185,7 @@ class Runner:
             self.part.parent.mkdir(parents=True, exist_ok=True)
             self.part.write_text(json.dumps({"key": key}) + "\n", "utf-8")
             return []
-        whole = self.part.read_text("utf-8")
+        whole = read_regular(self.part).decode()
         lines = whole[: whole.rfind("\n") + 1].splitlines()  # a truncated line is asked again
         if not lines or json.loads(lines[0]) != {"key": key}:
             raise InvalidInput(

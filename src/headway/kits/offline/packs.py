@@ -35,6 +35,7 @@ import numpy as np
 from headway.kits.offline.stated import Stated
 from headway.nouns.errors import Damaged, InvalidInput, UnknownName
 from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns.regular_file import read_regular
 from headway.promote import gate
 
 __all__ = [
@@ -138,7 +139,7 @@ def verify(folder: Path) -> VerifiedPack:
         raise _damaged(f"{odd[0]!r} is {'not listed' if odd[0] in there else 'missing'}")
     bodies: dict[str, bytes] = {}
     for name, expected in named.items():
-        bodies[name] = (folder / name).read_bytes()
+        bodies[name] = read_regular(folder / name)
         if hashlib.sha256(bodies[name]).hexdigest() != expected:
             raise _damaged(f"{name} does not match its hash")
     try:
@@ -230,7 +231,7 @@ def _where(left: Any, right: Any, path: str = "") -> str:
 def _sums(folder: Path) -> dict[str, str]:
     sums: dict[str, str] = {}
     try:
-        for line in (folder / SUMS).read_text("ascii").splitlines():
+        for line in read_regular(folder / SUMS).decode("ascii").splitlines():
             digest, gap, name = line.partition("  ")
             if len(digest) != 64 or not gap or name not in _FILES or name in sums:
                 raise ValueError(line)

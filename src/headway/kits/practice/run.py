@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
+from headway.nouns.regular_file import read_regular
+from headway.observe.damage import UNREADABLE
 from headway.observe.runs import RunLog, name_policy
 from headway.project import publish_policy
 
@@ -339,7 +341,7 @@ class SnapshotFolder:
                 hint="Omit --resume to start one.",
             )
         try:
-            told = json.loads(path.read_bytes())
+            told = json.loads(read_regular(path))
             shape = {name: told["settings"][name] for name in ("hidden", "activation", "norm")}
             mine = {"hidden": list(self.how.hidden), "activation": self.how.activation, "norm": self.how.norm}
             if told["world"] != self.world or told["device"] != self.device or shape != mine:
@@ -348,8 +350,8 @@ class SnapshotFolder:
                     code="other_run",
                     hint="Resume it with the same settings, or start again without --resume.",
                 )
-            restore(fitted, load((self.folder / told["weights"]).read_bytes()), told)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            restore(fitted, load(read_regular(self.folder / told["weights"])), told)
+        except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
             raise Damaged(
                 f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
                 code="damaged_snapshot",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Counted, Delta, Generator, Progress, Prompt, Scored
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["Remembered"]
 
@@ -111,7 +112,7 @@ def _line(key: str, reply: Counted) -> bytes:
 def _read(path: Path) -> tuple[dict[str, Counted], bool]:
     """The answers in the file, and whether its last line is truncated."""
     try:
-        body = path.read_bytes()
+        body = read_regular(path)
     except FileNotFoundError:
         return {}, False
     answers: dict[str, Counted] = {}

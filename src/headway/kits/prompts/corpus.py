@@ -18,6 +18,7 @@ from typing import Any
 from headway.kits.prompts.checks import check, validate
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import InvalidInput, did_you_mean
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["CLASSES", "CheckedPrompt", "corpus", "validated"]
 
@@ -52,7 +53,7 @@ def corpus(path: Path | None = None) -> list[CheckedPrompt]:
     where = path or Path(__file__).with_name("corpus.jsonl")
     prompts: list[CheckedPrompt] = []
     try:
-        lines = where.read_bytes().decode("utf-8-sig").split("\n")
+        lines = read_regular(where).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise _bad(f"{str(where)!r} cannot be read: {why}.", "Name a file with one prompt per line.") from error

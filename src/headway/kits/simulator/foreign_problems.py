@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from typing import Any, Literal
 
 from headway.kits.simulator.problem import CodeProblem, sealed
 from headway.nouns.errors import InvalidInput
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["SHAPES", "ForeignProblems", "Shape", "read_foreign"]
 
@@ -71,10 +73,10 @@ def read_foreign(path: Path, shape: Shape | None = None) -> ForeignProblems:
 
 def _content(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, follow=True), "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            file.seek(0)
+            content = (gzip.GzipFile(fileobj=file) if packed else file).read(LARGEST + 1)
         if len(content) > LARGEST:
             raise _bad(f"{path.name} has more than {LARGEST >> 20} MiB.")
         return content.decode("utf-8-sig")
@@ -144,7 +146,7 @@ def _problem(
     try:
         ast.parse(reference)
         ast.parse(tests)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"its code cannot be parsed: {error}"
     if not entry.isidentifier() or not name:
         raise _bad(f"{where}: the field 'entry_point' is not the name of a function: {entry[:40]!r}.")
@@ -183,7 +185,7 @@ def _texts(row: Mapping[str, Any], name: str, where: str) -> list[str]:
 def _tree(source: str) -> ast.AST:
     try:
         return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last one: nested too deeply
         return ast.Module([], [])
 
 

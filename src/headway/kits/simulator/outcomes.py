@@ -23,6 +23,7 @@ from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import sources
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Progress
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["OutcomeRow", "OutcomeTable", "RunSource", "all_recorded", "outcomes", "outcomes_path", "recorded"]
 
@@ -125,7 +126,7 @@ def _key(problem: CodeProblem, source: str) -> tuple[str, str]:
 
 def _read(path: Path) -> dict[tuple[str, str], OutcomeRow]:
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
     except FileNotFoundError:
         return {}
     known: dict[tuple[str, str], OutcomeRow] = {}

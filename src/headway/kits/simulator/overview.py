@@ -24,6 +24,7 @@ from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_p
 from headway.kits.simulator.world import MOST_STEPS
 from headway.nouns.errors import UnknownName
 from headway.nouns.records import Candidate, Situation
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -154,7 +155,7 @@ def _runs(path: Path) -> list[ProblemRun]:
 
 def _run(file: Path) -> ProblemRun | None:
     try:
-        head, *lines = file.read_bytes().splitlines()
+        head, *lines = read_regular(file).splitlines()
         key = json.loads(head)["run"]
         rows = [json.loads(line) for line in lines if line.endswith(b"}")]  # the last one may be cut
         done = [row for row in rows if row.get("status") != "error"]

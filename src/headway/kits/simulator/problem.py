@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["LEAST_WRONG", "CodeCase", "CodeProblem", "checksum_of", "read_problems", "sealed", "write_problems"]
 
@@ -76,7 +77,7 @@ def sealed(problem: CodeProblem) -> CodeProblem:
 def read_problems(path: Path) -> list[CodeProblem]:
     """Every problem of a file. A wrong line is refused with its number and the field."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_regular(path).split(b"\n")
     except OSError as error:
         raise InvalidInput(
             f"The problem file {str(path)!r} cannot be read: {error.strerror}.",

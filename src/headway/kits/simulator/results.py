@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["ResultsFile"]
 
@@ -88,7 +89,7 @@ class ResultsFile:
     def _read(self) -> None:
         if not self.path.exists():
             return
-        whole, _, _ = self.path.read_bytes().rpartition(b"\n")
+        whole, _, _ = read_regular(self.path).rpartition(b"\n")
         try:
             first, *rest = [json.loads(line) for line in whole.splitlines()] or [{"run": self._key}]
             rows = {str(row["id"]): row for row in rest if row["status"]}

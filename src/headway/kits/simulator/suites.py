@@ -10,6 +10,7 @@ Both suites were written for Headway and have its licence, Apache-2.0.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from headway.kits.simulator.generate import generate
 from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.errors import InvalidInput
+from headway.nouns.regular_file import open_regular
 
 if TYPE_CHECKING:
     from headway.settings import Upstream
@@ -70,7 +72,7 @@ def live_tasks(problems: Iterable[CodeProblem]) -> list[dict[str, Any]]:
 def is_problem_file(path: Path) -> bool:
     """Whether the first line of a file looks like a problem."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, follow=True), "rb") as file:
             first = json.loads(next((line for line in file if line.strip()), b"null"))
     except (OSError, ValueError, RecursionError):
         return False

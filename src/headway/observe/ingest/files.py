@@ -12,6 +12,7 @@ import csv
 import gzip
 import hashlib
 import io
+import os
 import re
 import zlib
 from collections import Counter
@@ -25,14 +26,17 @@ from typing import IO, Any, Literal
 import msgspec
 
 from headway.nouns.errors import InvalidInput
+from headway.nouns.regular_file import open_regular
 from headway.observe.ingest.fields import shown
 from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row
 from headway.observe.ingest.text_files import (
     LONGEST,
     MOST_COLUMNS,
+    MOST_EMPTY,
     BoundedLines,
     RowTooLong,
+    Unpacked,
     delimiter_of,
     encoding_of,
 )
@@ -62,7 +66,7 @@ def rows_of(path: Path, kind: Kind | None = None) -> Iterator[Row | Problem]:
 def digest_of(path: Path, progress: Callable[[int], None] | None = None) -> str:
     """SHA-256 of the file on disk."""
     digest = hashlib.sha256()
-    with _translated(path), path.open("rb") as file:
+    with _translated(path), os.fdopen(open_regular(path, follow=True), "rb") as file:
         done = 0
         while block := file.read(1 << 20):
             digest.update(block)
@@ -86,9 +90,10 @@ def _translated(path: Path) -> Iterator[None]:
 
 def _open(path: Path) -> IO[bytes]:
     with _translated(path):
-        with path.open("rb") as file:
-            zipped = file.read(2) == b"\x1f\x8b"
-        return gzip.open(path, "rb") if zipped else path.open("rb")  # type: ignore[return-value]  # GzipFile reads bytes
+        file = os.fdopen(open_regular(path, follow=True), "rb")
+        zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        return io.BufferedReader(Unpacked(file), 1 << 16) if zipped else file
 
 
 def _broken(line: int, error: Exception) -> Problem:
@@ -100,7 +105,7 @@ def _broken(line: int, error: Exception) -> Problem:
 
 def _json_lines(path: Path) -> Iterator[Row | Problem]:
     with _open(path) as file:
-        line = 0
+        line = empty = 0
         while True:
             line += 1
             try:
@@ -121,6 +126,12 @@ def _json_lines(path: Path) -> Iterator[Row | Problem]:
                     return
                 raw = raw.removeprefix(_BOM)
             raw = raw.strip(b" \t\r\n")
+            empty = 0 if raw else empty + 1
+            if empty > MOST_EMPTY:
+                yield Problem(
+                    line, "", f"more than {MOST_EMPTY:,} lines are empty.", "Remove them (grep -v '^$' does)."
+                )
+                return
             if raw:
                 yield _parsed(line, raw)
 
@@ -185,8 +196,8 @@ def _csv_lines(path: Path) -> Iterator[Row | Problem]:
             if cells is None:
                 return
             if header is None:
-                header = [cell.strip() for cell in cells]
-                problem = _header_problem(line, header)
+                header = [cell.strip() for cell in cells[: MOST_COLUMNS + 1]]
+                problem = _header_problem(line, header, len(cells))
                 if problem is not None:
                     yield problem
                     return
@@ -221,12 +232,12 @@ def _csv_problem(line: int, error: Exception) -> Problem:
     return _broken(line, error)
 
 
-def _header_problem(line: int, header: list[str]) -> Problem | None:
-    if len(header) > MOST_COLUMNS:
+def _header_problem(line: int, header: list[str], count: int) -> Problem | None:
+    if count > MOST_COLUMNS:
         return Problem(
             line,
             "",
-            f"the header has {len(header):,} columns, at most {MOST_COLUMNS:,} are allowed.",
+            f"the header has {count:,} columns, at most {MOST_COLUMNS:,} are allowed.",
             "Remove the columns that say nothing about the decision, or put lists of numbers into one column.",
         )
     twice = [name for name, count in Counter(header).items() if count > 1]
@@ -260,7 +271,7 @@ def _delimiter(path: Path, file: IO[str]) -> str:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row | Problem]:
-    with _translated(path), path.open("rb") as file:
+    with _translated(path), os.fdopen(open_regular(path, follow=True), "rb") as file:
         row = 0
         try:
             for batch in batches(file):

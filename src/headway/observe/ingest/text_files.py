@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import codecs
 import csv
-from typing import IO, Protocol
+import gzip
+import io
+import os
+from typing import IO, Any, Protocol
 
-__all__ = ["LONGEST", "MOST_COLUMNS", "BoundedLines", "RowTooLong", "delimiter_of", "encoding_of"]
+__all__ = [
+    "LONGEST",
+    "MOST_COLUMNS",
+    "MOST_EMPTY",
+    "BoundedLines",
+    "RowTooLong",
+    "Unpacked",
+    "delimiter_of",
+    "encoding_of",
+]
 
 LONGEST = 32 << 20  # characters of one line, or of one row of a table
 MOST_COLUMNS = 10_000  # of a table
+MOST_EMPTY = 10_000  # empty lines in a row
+_MOST_RATIO, _SMALL = 200, 64 << 20  # a packed file may have so many times its size, and this
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _DELIMITERS = ",;\t|"
 _BLOCK = 1 << 20
@@ -44,7 +58,7 @@ def delimiter_of(header: str) -> str:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
 
     def names(delimiter: str) -> int:
-        return len(next(csv.reader([header], delimiter=delimiter), []))
+        return len(next(csv.reader([header[:_BLOCK]], delimiter=delimiter), []))
 
     return max(_DELIMITERS, key=names)
 
@@ -59,8 +73,10 @@ class BoundedLines:
     def __init__(self, file: IO[str]) -> None:
         self._file = file
         self._left = LONGEST
+        self._empty = 0
 
     def start_row(self) -> None:
+        """The next line begins a row."""
         self._left = LONGEST
 
     def __iter__(self) -> BoundedLines:
@@ -73,4 +89,40 @@ class BoundedLines:
         self._left -= len(line)
         if self._left < 0:
             raise RowTooLong
+        self._empty = 0 if len(line) > 2 or line.strip() else self._empty + 1
+        if self._empty > MOST_EMPTY:
+            raise csv.Error(f"more than {MOST_EMPTY:,} empty lines follow one another")
         return line
+
+
+class Unpacked(io.RawIOBase):
+    """A gzip file without its compression; an OSError once it has far more bytes than a log that was packed."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._unzipped = gzip.GzipFile(fileobj=file, mode="rb")
+        self._file = file
+        self._most = os.fstat(file.fileno()).st_size * _MOST_RATIO + _SMALL
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        return self._unzipped.seek(place, whence)
+
+    def tell(self) -> int:
+        return self._unzipped.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self._unzipped.read(len(buffer))
+        if self._unzipped.tell() > self._most:
+            raise OSError(f"it unpacks to more than {self._most:,} bytes")
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._unzipped.close()
+        self._file.close()
+        super().close()

@@ -7,6 +7,7 @@ import math
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import ELSEWHERE, Candidate, Decision, Situation, Source
+from headway.project.decide.inputs import checked_time
 
 __all__ = ["recorded"]
 
@@ -53,7 +54,7 @@ def recorded(
         encoder="",
         exploration="elsewhere",
         seed=0,
-        at=_time(at),
+        at=checked_time(at),
         source=source,
         key=key,
     )
@@ -94,9 +95,3 @@ def _possible(propensity: float, name: str) -> None:
             code="bad_propensity",
             hint="It is the probability with which this action was chosen among the candidates.",
         )
-
-
-def _time(at: float) -> float:
-    if not isinstance(at, (int, float)) or not math.isfinite(at) or not 0.0 <= at < 1e11:
-        raise InvalidInput(f"The time is {at!r}, expected seconds since 1970.", code="bad_time")
-    return float(at)

@@ -19,6 +19,7 @@ __all__ = [
     "checked_source",
     "checked_state",
     "checked_text",
+    "checked_time",
     "is_comparison",
     "situation_of",
 ]
@@ -173,6 +174,12 @@ def _finite(name: str, value: Any) -> float:
         code="not_finite",
         hint="Omit unknown values.",
     )
+
+
+def checked_time(at: float) -> float:
+    if not isinstance(at, (int, float)) or not 0.0 <= at < 1e11:
+        raise InvalidInput(f"The time is {at!s:.40}, expected seconds since 1970.", code="bad_time")
+    return float(at)
 
 
 def checked_name(what: str, name: str) -> str:

@@ -18,6 +18,7 @@ from headway.cli.format import clean
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.kits.reply.answer import AnsweredTurn
@@ -122,7 +123,7 @@ def _prompts(path: Path) -> list[str]:
     from headway.nouns.errors import InvalidInput
 
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_regular(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"{str(path)!r} cannot be read: {error}.", code="bad_file", hint="Give a text file with a prompt per line."

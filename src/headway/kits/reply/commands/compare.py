@@ -11,6 +11,7 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
 from headway.nouns.errors import InvalidInput
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.kits.reply.comparison import BlindPair, ReplyComparison
@@ -121,7 +122,7 @@ def _answer(out: Output, pair: BlindPair) -> float | None:
 
 def _read(path: Path) -> list[str]:
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in read_regular(path).decode().splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"The questions in {str(path)!r} cannot be read.", code="bad_file", hint="One question per line, in UTF-8."

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headway.kits.reply.learn.controller import KlController
+from headway.nouns.regular_file import read_regular
+from headway.observe.damage import UNREADABLE
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
@@ -70,11 +72,11 @@ class RunSnapshot:
         from safetensors.torch import load
 
         try:
-            told = json.loads((self.folder / _TOLD).read_bytes())
+            told = json.loads(read_regular(self.folder / _TOLD))
             if told["identity"] != self._identity_of(trainer):
                 raise ValueError("of another run")
-            arrays = load((self.folder / told["weights"]).read_bytes())
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            arrays = load(read_regular(self.folder / told["weights"]))
+        except (OSError, SafetensorError, *UNREADABLE):
             self.metrics.unlink(missing_ok=True)
             return False
         _fill(trainer, arrays)
