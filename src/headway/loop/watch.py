@@ -180,8 +180,7 @@ class Watch:
     def _check_task(self, task: str) -> TaskCheck:
         marks = self._marks.setdefault(task, Marks())
         try:
-            if self._clock() < marks.not_before:
-                wait = marks.not_before - self._clock()
+            if (wait := marks.not_before - self._clock()) > 0:
                 return TaskCheck(task=task, skipped=f"the last cycle failed; tried again in {wait:.0f} s")
             why_not = self._not_now()
             self.project.settle(task)
@@ -329,6 +328,7 @@ class Watch:
             return
         before = self.project
         try:
+            before.database.version()  # a store that was lost is not replaced by a new one
             self._open()
         except HeadwayError as error:
             self._read = _stamp(file)

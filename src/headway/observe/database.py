@@ -132,7 +132,10 @@ class Database(ABC):
 
     @abstractmethod
     def version(self) -> int:
-        """A number that changes whenever something may have been committed: cheap enough to poll."""
+        """A number that changes whenever something may have been committed: cheap enough to poll.
+
+        Raises `store_lost` if the store that was opened is gone or something else.
+        """
 
     # -- writing
 

@@ -27,9 +27,9 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra, Unavailable
+from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting
-from headway.observe.postgres_driver import Link, ours, shown
+from headway.observe.postgres_driver import COUNTER, TABLES, Link, lost, ours, schema_of, shown
 
 try:
     import psycopg
@@ -42,13 +42,14 @@ __all__ = ["Postgres"]
 
 logger = logging.getLogger("headway.observe")
 
-_OLDEST = 13  # pg_current_snapshot
 _IDLE = 4  # connections in the pool
 _RETRY_S = 1.0  # after a failed connect, further ones fail at once for this long: a queue must not wait for each
 _LOCK_S, _STUCK_S = 60, 60  # the longest wait for the write lock, and the longest a stalled process may hold it
 _DEFAULTS = {"application_name": "headway", "connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 30}
 # A separate commit after the lock is released. It waits for the disk, and the log before it holds the first commit.
 _FLUSH = "SELECT pg_logical_emit_message(true, 'headway', '')"
+_EMPTY = "to_regclass('migrations') IS NULL"
+_TABLE = "SELECT to_regclass('decisions')::oid::bigint"  # the same as long as nobody drops the table
 _TEXT = re.compile(r"\bTEXT\b")
 _abandoned: list[object] = []  # connections copied by a fork: closing them in the child would close the parent's
 
@@ -88,6 +89,8 @@ class Postgres(Database):
         self._writer: Link | None = None
         self._writing = threading.RLock()
         self._schema = ""
+        self._table = 0  # what PostgreSQL calls the table of decisions
+        self._lost: HeadwayError | None = None
         self._shut = False
 
     def _check_fork(self) -> None:
@@ -125,35 +128,12 @@ class Postgres(Database):
             else:
                 raw.execute("SET default_transaction_read_only = on")
             if not self._schema:
-                self._schema = self._checked(raw)
+                self._schema = schema_of(raw, self.name)
+            raw.execute(f"SELECT pg_advisory_lock_shared({self._key('open')}) WHERE NOT {_EMPTY}")
         except BaseException:
             raw.close()
             raise
         return link
-
-    def _checked(self, raw: psycopg.Connection[Any]) -> str:
-        """The schema of this store, after checking the version and encoding of the server."""
-        row = raw.execute("SELECT current_schema(), current_setting('server_encoding')").fetchone()
-        schema, encoding = row if row is not None else (None, "")
-        if raw.info.server_version < _OLDEST * 10_000:
-            raise Unavailable(
-                f"{self.name} is PostgreSQL {raw.info.server_version // 10_000}.",
-                code="store_unsupported",
-                hint=f"Headway needs PostgreSQL {_OLDEST} or newer.",
-            )
-        if encoding != "UTF8":
-            raise Unavailable(
-                f"{self.name} stores text as {encoding}, expected UTF8.",
-                code="store_unsupported",
-                hint="Create the database with ENCODING 'UTF8' TEMPLATE template0.",
-            )
-        if schema is None:
-            raise Unavailable(
-                f"{self.name} has no schema to create tables in.",
-                code="store_unsupported",
-                hint="Create the schema in `search_path`, or omit `options` from the URL.",
-            )
-        return str(schema)
 
     def _key(self, name: str) -> int:
         """The number of an advisory lock. Locks belong to the database, so it includes the schema."""
@@ -204,7 +184,18 @@ class Postgres(Database):
 
     def version(self) -> int:
         """A hash of the snapshot, which changes exactly when a transaction finishes. One round trip."""
-        return hash(self.query("SELECT pg_current_snapshot()::text")[0][0])
+        snapshot, *table = self.query(f"SELECT pg_current_snapshot()::text, ({_TABLE})")[0]
+        self._same(table)
+        return hash(snapshot)
+
+    def _same(self, table: Sequence[Any] | None) -> None:
+        """Raises `store_lost`, from then on, if the table of decisions is not the one that was there at first."""
+        number = table[0] if table else None
+        if self._lost is None and self._table and number != self._table:
+            self._lost = lost(self.name, "its tables were dropped" + (" and created again" if number else ""))
+        if self._lost is not None:
+            raise self._lost.with_traceback(None)
+        self._table = number or 0
 
     # -- writing
 
@@ -241,8 +232,11 @@ class Postgres(Database):
         # READ COMMITTED: each statement after the lock sees everything that was committed before it.
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off"
         try:
-            connection.raw.execute(f"{begin}; SELECT pg_advisory_xact_lock({self._key('write')})")
-        except psycopg.Error:
+            done = connection.raw.execute(f"{begin}; SELECT pg_advisory_xact_lock({self._key('write')}); {_TABLE}")
+            while done.nextset():
+                pass
+            self._same(done.fetchone())
+        except (psycopg.Error, HeadwayError):
             if not connection.raw.broken:
                 connection.raw.execute("ROLLBACK")
             raise
@@ -274,10 +268,20 @@ class Postgres(Database):
         """Sorts texts as SQLite does, independent of the locale of the database."""
         return [_TEXT.sub('TEXT COLLATE "C"', statement) for statement in super()._statements(script)]
 
+    def migrate(self) -> None:
+        super().migrate()
+        if not self._table:
+            self.close()  # what was connected before there were tables does not hold the lock of those who use them
+            self.version()
+
     def _applied(self) -> set[str]:
         """Lets a role without the right to create tables open a store that is up to date."""
-        if self.query("SELECT to_regclass('migrations') IS NULL")[0][0]:
+        if self.query(f"SELECT {_EMPTY}")[0][0]:
+            in_use = not self.query(f"SELECT pg_try_advisory_xact_lock({self._key('open')})")[0][0]
+            if in_use and self.query(f"SELECT {_EMPTY}")[0][0]:
+                raise lost(self.name, "its tables were dropped while others use it")
             return set()
+        self.version()
         return {name for (name,) in self.query("SELECT name FROM migrations")}
 
     def close(self) -> None:
@@ -304,7 +308,7 @@ class Postgres(Database):
             if table.numbered:
                 (column,) = table.key
                 last = int(self.query(f"SELECT MAX({column}) FROM {name}")[0][0] or 0)
-                counted = self.query(_COUNTER.format(table=name, column=column))[0][0]
+                counted = self.query(COUNTER.format(table=name, column=column))[0][0]
                 if int(counted or 0) < last:
                     problems.append(f"{name} continues numbering at {counted or 0}, but already holds row {last}")
         return problems
@@ -330,13 +334,13 @@ class Postgres(Database):
 
     def tables(self) -> dict[str, StoreTable]:
         tables: dict[str, StoreTable] = {}
-        for name, columns, key, numbered in self.query(_TABLES):
+        for name, columns, key, numbered in self.query(TABLES):
             tables[name] = StoreTable(tuple(columns), tuple(key or ()), bool(numbered))
         return tables
 
     def counter(self, connection: Connection, table: str) -> int:
         (column,) = self.tables()[table].key
-        row = connection.execute(_COUNTER.format(table=table, column=column)).fetchone()
+        row = connection.execute(COUNTER.format(table=table, column=column)).fetchone()
         return int(row[0] or 0)
 
     def advance(self, connection: Connection, table: str, number: int) -> None:
@@ -361,7 +365,10 @@ class Postgres(Database):
                 copy.write_row(row)
 
     def _ours(self, error: psycopg.Error, *, connecting: bool = False) -> HeadwayError:
-        return ours(error, self.name, self._secret, connecting=connecting)
+        failure = ours(error, self.name, self._secret, connecting=connecting)
+        if self._table and failure.code == "store_missing":
+            failure = self._lost = lost(self.name, "its database was dropped")
+        return failure
 
 
 class _Translated:
@@ -378,19 +385,3 @@ class _Translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, psycopg.Error):
             raise self._database._ours(error) from error
-
-
-_COUNTER = (
-    "SELECT last_value FROM pg_sequences WHERE (quote_ident(schemaname) || '.' || quote_ident(sequencename)) = "
-    "pg_get_serial_sequence('{table}', '{column}')"
-)
-_TABLES = (
-    "SELECT c.relname::text, "
-    "ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 "
-    "AND NOT a.attisdropped ORDER BY a.attnum), "
-    "ARRAY(SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(n, place) "
-    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n WHERE i.indrelid = c.oid AND i.indisprimary "
-    "ORDER BY k.place), "
-    "EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attidentity <> '') "
-    "FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname"
-)

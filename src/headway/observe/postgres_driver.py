@@ -17,8 +17,23 @@ try:
 except ImportError:
     raise MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
 
-__all__ = ["Link", "ours", "shown"]
+__all__ = ["COUNTER", "TABLES", "Link", "lost", "ours", "schema_of", "shown"]
 
+COUNTER = (
+    "SELECT last_value FROM pg_sequences WHERE (quote_ident(schemaname) || '.' || quote_ident(sequencename)) = "
+    "pg_get_serial_sequence('{table}', '{column}')"
+)
+TABLES = (
+    "SELECT c.relname::text, "
+    "ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 "
+    "AND NOT a.attisdropped ORDER BY a.attnum), "
+    "ARRAY(SELECT a.attname::text FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(n, place) "
+    "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n WHERE i.indrelid = c.oid AND i.indisprimary "
+    "ORDER BY k.place), "
+    "EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attidentity <> '') "
+    "FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace ORDER BY c.relname"
+)
+_OLDEST = 13  # pg_current_snapshot
 _SQL_PIECES = re.compile(r"('(?:[^']|'')*')|(\?)")
 
 
@@ -94,6 +109,31 @@ def shown(parameters: Mapping[str, Any]) -> str:
     return f"postgresql://{user}{host}{port}{place}"
 
 
+def schema_of(raw: psycopg.Connection[Any], name: str) -> str:
+    """The schema of this store, after checking the version and encoding of the server."""
+    row = raw.execute("SELECT current_schema(), current_setting('server_encoding')").fetchone()
+    schema, encoding = row if row is not None else (None, "")
+    if raw.info.server_version < _OLDEST * 10_000:
+        raise Unavailable(
+            f"{name} is PostgreSQL {raw.info.server_version // 10_000}.",
+            code="store_unsupported",
+            hint=f"Headway needs PostgreSQL {_OLDEST} or newer.",
+        )
+    if encoding != "UTF8":
+        raise Unavailable(
+            f"{name} stores text as {encoding}, expected UTF8.",
+            code="store_unsupported",
+            hint="Create the database with ENCODING 'UTF8' TEMPLATE template0.",
+        )
+    if schema is None:
+        raise Unavailable(
+            f"{name} has no schema to create tables in.",
+            code="store_unsupported",
+            hint="Create the schema in `search_path`, or omit `options` from the URL.",
+        )
+    return str(schema)
+
+
 # -- errors
 
 
@@ -126,6 +166,8 @@ def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = Fal
                 hint="Use the primary server, and a role that may create and write tables: "
                 "GRANT USAGE, CREATE ON SCHEMA … TO …",
             )
+        case errors.UndefinedTable() | errors.InvalidSchemaName():
+            return lost(name, reason)
         case psycopg.DataError():
             return InvalidInput(f"{name} cannot store this: {reason}.", code="not_storable")
     if connecting:
@@ -140,6 +182,15 @@ def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = Fal
         f"{name} could not be used: {reason}.",
         code="store_unavailable",
         hint="If no other program changed its tables, this is a bug in Headway: please report it.",
+    )
+
+
+def lost(name: str, how: str) -> Unavailable:
+    """The error for a store whose database or tables are gone."""
+    return Unavailable(
+        f"{name} is not the store that it was: {how}. Nothing is stored any more.",
+        code="store_lost",
+        hint="Stop Headway, restore the database from a backup (pg_restore), then start it again.",
     )
 
 

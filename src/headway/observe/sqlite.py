@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 from headway.nouns.errors import Damaged, HeadwayError, Unavailable
 from headway.observe.damage import wrong_values
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting, placeholders
+from headway.observe.store_files import StoreFiles
 
 __all__ = ["SQLite"]
 
@@ -50,17 +50,37 @@ class SQLite(Database):
         self._open: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
         self._writing = threading.RLock()
+        self._opening = threading.RLock()
         self._lock_file: int | None = None
+        self._files = StoreFiles(self.path)
 
     def _check_fork(self) -> None:
         if os.getpid() != self._pid:
-            _abandoned.extend([self._open, self._writer, self._readers])
+            _abandoned.extend([self._open, self._writer, self._readers, self._files])
             self._start()
 
     def _connect(self) -> sqlite3.Connection:
+        with self._opening:
+            if self._open:
+                self._files.present()
+                return self._connected()
+            with self._locked(), translated(self.path):
+                try:
+                    alone = self._files.open()
+                    connection = self._connected()
+                    connection.execute("SELECT COUNT(*) FROM sqlite_master")  # opens the log and its index
+                    self._files.opened(alone=alone)
+                except BaseException:
+                    self._close()
+                    raise
+            return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        place = f"{self.path.absolute().as_uri()}?mode=rw"  # never creates the file
         with translated(self.path):
-            _claim(self.path)
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
+            connection = sqlite3.connect(
+                place, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_S
+            )
             try:
                 _write_ahead(connection)
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
@@ -90,7 +110,26 @@ class SQLite(Database):
 
     def version(self) -> int:
         """Changes whenever another connection has committed (4 µs): cheap enough to poll."""
+        if self._files.due:
+            self._verify()
         return int(self.query("PRAGMA data_version")[0][0])
+
+    def _verify(self) -> None:
+        """Raises `store_lost` if the files are not those that were opened; whoever writes just now looks himself."""
+        self._check_fork()
+        self._files.present()
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            if self._lock_file is not None and not (self._writer and self._writer.in_transaction):
+                with suppress(BlockingIOError):
+                    fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    try:
+                        self._files.check(look=True)
+                    finally:
+                        fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+        finally:
+            self._writing.release()
 
     # -- writing
 
@@ -101,7 +140,10 @@ class SQLite(Database):
             connection = self._writer or self._connect()
             self._writer = connection
             assert not connection.in_transaction, "nested write transaction"
-            with self._locked():
+            lock = self._writers_lock()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self._files.check()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
@@ -110,16 +152,24 @@ class SQLite(Database):
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                     raise
+                finally:
+                    self._files.record()
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+    def _writers_lock(self) -> int:
+        if self._lock_file is None:
+            self._lock_file = os.open(self.path.with_name("store.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return self._lock_file
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        if self._lock_file is None:
-            self._lock_file = os.open(self.path.with_name("store.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
+        lock = self._writers_lock()
+        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
     @contextmanager
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
@@ -165,7 +215,9 @@ class SQLite(Database):
             self._writer = connection
             if rewrite:
                 with self._locked():
+                    self._files.check(look=True)
                     connection.execute("VACUUM")
+                    self._files.record()
             until = time.monotonic() + _PATIENCE_S
             while not self._empty_log(connection):
                 if waiting is not None:
@@ -183,7 +235,10 @@ class SQLite(Database):
         connection.execute("PRAGMA busy_timeout = 0")
         try:
             with self._locked():
-                return bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+                self._files.check(look=True)
+                emptied = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+                self._files.record()
+                return emptied
         finally:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
@@ -215,14 +270,20 @@ class SQLite(Database):
         if os.getpid() != self._pid:
             return
         with self._writing:
-            for connection in self._open:
-                connection.close()
-            self._open.clear()
+            if self._open:
+                with self._locked():
+                    self._close()
             self._writer = None
             self._readers = threading.local()
             if self._lock_file is not None:
                 os.close(self._lock_file)
                 self._lock_file = None
+
+    def _close(self) -> None:
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._files.close()
 
 
 class translated:  # noqa: N801 — reads as a verb at the call, and a class costs 2 µs less than a generator
@@ -253,7 +314,7 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
             return Damaged(
                 f"{self._path} is not a readable store: {message}.",
                 code="store_damaged",
-                hint="Run `headway doctor`; restore the file from a backup, or move it away to start empty.",
+                hint=f"Run `headway doctor`; restore a backup, or move {self._path}* away to start empty.",
             )
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return Unavailable(
@@ -279,24 +340,3 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
                 raise
         time.sleep(0.005)
-
-
-def _claim(path: Path) -> None:
-    """Makes sure that the store is a regular file that only its owner can read; creates it.
-
-    Never opens a file that exists: closing it again would end SQLite's locks on it.
-    """
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        with suppress(FileExistsError):  # another process was faster
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        return
-    if not stat.S_ISREG(status.st_mode):
-        raise Damaged(
-            f"{path} is not a regular file.",
-            code="store_not_a_file",
-            hint="A link, pipe or device is not opened. Move the store there, or use [store] url.",
-        )
-    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-        path.chmod(0o600)

@@ -20,7 +20,7 @@ from headway.observe.database import Connection, Database
 __all__ = ["Writer"]
 
 T = TypeVar("T")
-_STORE_FAILURES = ("disk_full", "store_damaged", "store_locked", "store_unavailable")
+_STORE_FAILURES = ("disk_full", "store_damaged", "store_locked", "store_lost", "store_unavailable")
 
 
 class _QueuedWrite(Generic[T]):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from headway.nouns.errors import Busy, Conflict, HeadwayError
+from headway.nouns.errors import Busy, Conflict, HeadwayError, Unavailable
 from headway.observe.changes import Changes
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
@@ -183,7 +183,11 @@ class Server:
                 if await self._store_changed():
                     await self._reload()
             except (HeadwayError, OSError) as error:  # a full disk must not stop the watch
-                logger.warning("watch failed: %s", error)
+                if not isinstance(error, Unavailable) or error.code != "store_lost":
+                    logger.warning("watch failed: %s", error)
+                elif self.project.writer.failure is not error:  # said once; /health says it from now on
+                    logger.error("%s", error)
+                    self.project.writer.failure = error
 
     async def _store_changed(self) -> bool:
         """SQLite answers at once, and only for the thread that asks; a database server may be slow or down."""

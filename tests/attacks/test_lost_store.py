@@ -1,0 +1,178 @@
+"""A store that vanishes under a running server: within a second nothing is acknowledged any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import headway
+from headway.nouns.errors import HeadwayError
+from tests.postgres import Server
+from tests.serve.conftest import Running, served  # noqa: F401 — a fixture
+
+
+def _replace(store: Path, other: Path) -> None:
+    shutil.copy(other, other.with_name("copy.db")).replace(store)
+
+
+def _garbage(store: Path, _other: Path) -> None:
+    with store.open("r+b") as file:
+        file.write(os.urandom(4096))
+
+
+def _log(store: Path) -> Path:
+    return Path(f"{store}-wal")
+
+
+LOSSES: dict[str, Callable[[Path, Path], object]] = {
+    "deleted": lambda store, _other: store.unlink(),
+    "moved away": lambda store, _other: store.rename(store.with_name("away.db")),
+    "replaced": _replace,
+    "overwritten": lambda store, other: store.write_bytes(other.read_bytes()),
+    "emptied": lambda store, _other: os.truncate(store, 0),
+    "cut off": lambda store, _other: os.truncate(store, store.stat().st_size - 4096),
+    "garbage": _garbage,
+    "log deleted": lambda store, _other: _log(store).unlink(),
+    "log emptied": lambda store, _other: os.truncate(_log(store), 0),
+    "log overwritten": lambda store, _other: _log(store).write_bytes(os.urandom(_log(store).stat().st_size)),
+    "index deleted": lambda store, _other: Path(f"{store}-shm").unlink(),
+    "all deleted": lambda store, _other: [path.unlink() for path in store.parent.glob("headway.db*")],
+}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another store, with decisions of its own."""
+    folder = tmp_path_factory.mktemp("other")
+    with headway.open(folder, environ={}) as project:
+        for number in range(200):
+            project.decide("route", f"other {number}" * 20, ["small", "large"])
+    return folder / ".headway" / "headway.db"
+
+
+def _until_refused(running: Running) -> tuple[float, str]:
+    """Decide without a pause until it is refused; how long that took, and the refusal."""
+    began = time.monotonic()
+    while True:
+        answer = running.decide()
+        assert answer.status_code in (201, 503), answer.text
+        if answer.status_code == 503:
+            return time.monotonic() - began, answer.json()["error"]["code"]
+        assert time.monotonic() - began < 30, "decisions are acknowledged without a store"
+
+
+def _is_lost(running: Running, name: str) -> None:
+    took, code = _until_refused(running)
+    assert code in ("store_lost", "store_damaged"), code  # SQLite itself may meet the damage first
+    health = running.client.get("/health")
+    assert health.status_code == 503
+    took_s = time.monotonic() + 10
+    while health.json()["error"]["code"] != "store_lost":
+        assert time.monotonic() < took_s, health.text
+        health = running.client.get("/health")
+    assert took < 1.0 or os.getloadavg()[0] > 2, f"{name}: noticed after {took:.2f} s"
+    for _ in range(20):
+        assert running.decide().status_code == 503
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_lost_store_acknowledges_nothing_more_and_no_other_process_makes_a_new_one(
+    loss: str,
+    tmp_path: Path,
+    other: Path,
+    served: Callable[..., Running],  # noqa: F811
+) -> None:
+    running = served()
+    store = tmp_path / ".headway" / "headway.db"
+    for _ in range(60):
+        assert running.decide().status_code == 201
+    with sqlite3.connect(store) as connection:  # pages in the file, not only in the log
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    connection.close()
+    for _ in range(20):
+        assert running.decide().status_code == 201, "a checkpoint of another program is no loss"
+    LOSSES[loss](store, other)
+    _is_lost(running, loss)
+    before = sorted(path.name for path in store.parent.glob("headway.db*") if "lock" not in path.name)
+    for command in (["watch", "--once"], ["doctor", "--quick"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "headway", "-C", str(tmp_path), *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == 1, said
+        assert "Traceback" not in said
+        assert "nothing is stored any more" in " ".join(said.split()), said
+        assert "headway restore" in " ".join(said.split()), said
+    after = sorted(path.name for path in store.parent.glob("headway.db*") if "lock" not in path.name)
+    assert set(after) <= set(before), "nothing new beside a running server"
+
+
+def test_a_file_that_is_put_back_continues_with_every_row(tmp_path: Path, served: Callable[..., Running]) -> None:  # noqa: F811
+    running = served()
+    store = tmp_path / ".headway" / "headway.db"
+    ids = {running.decide().json()["id"] for _ in range(50)}
+    store.rename(tmp_path / "away.db")
+    _is_lost(running, "moved away")
+    running.stop()
+    with pytest.raises(HeadwayError) as lost:
+        headway.open(tmp_path, environ={})
+    assert lost.value.code == "store_lost"
+    (tmp_path / "away.db").rename(store)
+    with headway.open(tmp_path, environ={}) as project:
+        assert ids <= {decision.id for decision in project.query.decisions("route")}
+
+
+def test_processes_that_come_and_go_raise_no_alarm(tmp_path: Path) -> None:
+    """Each opens, writes and closes; the last one of a moment deletes the log, which is no loss for the next."""
+    program = (
+        "import sys, headway\n"
+        "for number in range(25):\n"
+        "    with headway.open(sys.argv[1], environ={}) as project:\n"
+        "        project.decide('route', str(number), ['small', 'large'])\n"
+    )
+    crowd = [
+        subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [process.communicate(timeout=120)[1] for process in crowd] == [""] * 4
+    with headway.open(tmp_path, environ={}) as project:
+        assert project.query.counts("route").decisions == 100
+
+
+@pytest.mark.parametrize("loss", ["tables", "created again", "database"])
+def test_a_postgresql_store_that_was_dropped_is_lost(
+    loss: str,
+    tmp_path: Path,
+    postgres: Server,
+    served: Callable[..., Running],  # noqa: F811
+) -> None:
+    postgres.execute("DROP DATABASE IF EXISTS doomed WITH (FORCE)")
+    postgres.execute("CREATE DATABASE doomed")
+    url = postgres.url("doomed")
+    running = served(env={**os.environ, "HEADWAY_STORE_URL": url})
+    for _ in range(20):
+        assert running.decide().status_code == 201
+    if loss == "database":
+        postgres.execute("DROP DATABASE doomed WITH (FORCE)")
+    else:
+        import psycopg
+
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+            if loss == "created again":
+                connection.execute("CREATE TABLE decisions (seq BIGINT)")
+    _is_lost(running, loss)
+    with pytest.raises(HeadwayError) as beside:
+        headway.open(tmp_path, environ={"HEADWAY_STORE_URL": url})
+    assert beside.value.code in ("store_lost", "store_missing")
