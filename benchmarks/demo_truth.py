@@ -105,7 +105,7 @@ class Play:
                     if check.error:
                         self.note("loop error", str(check.error))
                 client.servings.refresh()
-                rows = [msgspec.to_builtins(entry) for entry in client.ledger.entries(None)]
+                rows = [msgspec.to_builtins(entry) for task in RATES for entry in client.ledger.entries(task)]
                 asyncio.run(story._follow(rows))
                 if second % 10 == 9:
                     self.look(client, degraded="degraded" in story.events)
