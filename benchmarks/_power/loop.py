@@ -5,7 +5,8 @@
         run.first("promote")       # the number of decisions before the first promotion, or None
 
 The client is a project of its own on the same store, as a server would be. Nothing is configured but what defines the
-task: its actions, its rules where it has any, and `promote = "auto"`, because nobody is there to be asked.
+task: its actions, its rules where it has any, and `promote = "auto"`, because nobody is there to be asked, with
+`final_after_s = 0`, because outcomes never change.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from headway.promote.ledger import Entry
 __all__ = ["RULES", "UNIFORM", "LoopChange", "LoopRun"]
 
 TASK = "route"
-UNIFORM = 'actions = ["small", "large"]\npromote = "auto"\n'
+UNIFORM = 'actions = ["small", "large"]\npromote = "auto"\nfinal_after_s = 0\n'
 RULES = UNIFORM + 'rules = [{ when = "text_length >= 0", use = "small" }]\n'
 STEP_S = 10.0
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -82,7 +82,7 @@ def settle_it(
     uplift: float = 0.0,
     **accept: bool,
 ) -> bool:
-    """Act on a verdict: promote on a pass; whether the question is decided.
+    """Act on a verdict as a person does, or as the loop where the task says so; whether the question is decided.
 
     The true uplift is computed on `visits`; it is `uplift` where there are none.
     """
@@ -94,6 +94,9 @@ def settle_it(
     if verdict.state == "worse":
         ending.worse = True
         return True
+    if 'promote = "auto"' in client.settings and not client.project.standing(client.task).acts:
+        ending.state, ending.reason = "wait", "only a person promotes yet"
+        return False
     try:
         client.project.promote(candidate, because=verdict, task=client.task, **accept)
     except HeadwayError as error:

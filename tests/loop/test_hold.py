@@ -23,9 +23,9 @@ from tests.cli.terminal import headway as command
 from tests.loop.conftest import kinds
 from tests.promote.test_gate import EVIDENCE, check
 
-EQUAL = '[tasks.route]\nactions = ["small", "large"]\ndecide_within = 200\npromote = "auto"\n'
+EQUAL = '[tasks.route]\nactions = ["small", "large"]\ndecide_within = 200\npromote = "auto"\nfinal_after_s = 0\n'
 RULES = (
-    '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\n'
+    '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\nfinal_after_s = 0\n'
     'rules = [{ when = "text_length >= 0", use = "small" }]\n'
 )
 BETTER = {"small": 0.2, "large": 0.8}

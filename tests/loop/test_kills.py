@@ -23,6 +23,7 @@ SETTINGS = """
 actions = ["small", "large"]
 retrain_after = 10
 promote = "auto"
+final_after_s = 0
 gate = "off"            # every candidate is promoted: as many moments as possible to be killed in
 
 [watch]

@@ -24,6 +24,7 @@ kind = "reply"
 base = "{model}"
 max_tokens = 12
 promote = "auto"
+final_after_s = 0
 retrain_after = {ratings}
 learn = {{ device = "cpu", rank = 4, alpha = 8.0, epochs = 1, anchors = 1 }}
 

@@ -23,6 +23,7 @@ TOML = """
 actions = ["small", "large"]
 reward = { reward = 1.0 }
 promote = "auto"
+final_after_s = 0
 [store]
 durability = "process"
 """

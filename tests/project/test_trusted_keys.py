@@ -99,7 +99,7 @@ def test_honest_raters_do_not_block_a_promotion(opened: Opened, raters: tuple[st
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
 def test_the_loop_promotes_only_what_trusted_keys_decide(opened: Opened) -> None:
-    toml = TOML + 'promote = "auto"\n'
+    toml = TOML + 'promote = "auto"\nfinal_after_s = 0\n'
     project = opened(toml + STORE)
     policy = rated_by(project, ("judge",))
     done = cycle(project, "route", Due(prove=True), Marks())

@@ -293,6 +293,8 @@ export interface Evidence {
   test?: string;
   waiting?: Waiting | null;
   claims?: Claims | null;
+  final_s?: number;
+  seen_s?: number;
 }
 
 export interface EvidenceRow {
@@ -1300,6 +1302,7 @@ export interface Waiting {
   open: number;
   counting: number;
   until: number;
+  final_s?: number;
 }
 
 /** What was written where; it counts once the programs that decide are started again. */

@@ -253,8 +253,8 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
 
 
 def _unread(project: Project) -> Iterator[Finding]:
-    """Signals that nothing reads, usually a mistyped name, and ranges that do not hold."""
-    from headway.project import unfit_sentences
+    """Signals that nothing reads, usually a mistyped name, ranges that do not hold, and outcomes that change."""
+    from headway.project import changing_outcomes, unfit_sentences
 
     for task in project.tasks():
         try:
@@ -270,6 +270,8 @@ def _unread(project: Project) -> Iterator[Finding]:
             )
         for sentence in unfit_sentences(project, task):
             yield Finding(name=f"ranges of {task}", ok=None, found=sentence)
+        if changing := changing_outcomes(project, task):
+            yield Finding(name=f"outcomes of {task}", ok=None, found=" ".join(changing))
 
 
 def _leaks(project: Project) -> Iterator[Finding]:

@@ -208,7 +208,7 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
     candidate = standing.candidate
     if candidate is None:
         return
-    if standing.promote == "auto" and standing.admitted:
+    if standing.acts:
         try:
             entry = project.promote(candidate.ref, because=standing.verdict, task=done.task, who=WHO)
         except (Conflict, GateRefused) as error:  # the ledger changed meanwhile: the next cycle sees it

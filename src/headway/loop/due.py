@@ -58,7 +58,9 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     if standing.kit_missing:
         return Due()  # the current policy cannot be loaded: nothing can be compared with it
     guard = guards(standing, marks)
-    act = standing.promote == "auto" and standing.admitted
+    act = standing.acts
+    if may_train and standing.too_young and standing.final:
+        return Due(guard=guard, prove=standing.settled > marks.proved.get(question(standing), -1))
     if not may_train or (standing.waits and standing.decided) or act:
         return Due(guard=guard, act=act)
     if standing.turn or standing.learns:

@@ -128,6 +128,7 @@ class Waiting:
     open: int  # without an outcome so far
     counting: int  # that may speak in the test; not counted beyond those that it still needs
     until: float  # by then these count at the latest, because open outcomes are then missing ones
+    final_s: float = 0.0  # outcomes change for so long: no decision counts earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +213,8 @@ class Evidence:
     test: str = ""  # id of the ledger row that charged this test to the error budget; empty: not charged
     waiting: Waiting | None = None  # decisions that could not be counted yet when this was computed
     claims: Claims | None = None  # None: Headway drew every decision
+    final_s: float = 0.0  # the age in seconds from which decisions count: outcomes change for so long
+    seen_s: float = 0.0  # the age of the log: later changes of outcomes could not be seen
 
     @property
     def unit(self) -> str:

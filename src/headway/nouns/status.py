@@ -65,7 +65,7 @@ class TaskStatus:
     next: NextStep
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
-    warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads
+    warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads, outcomes that change
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
     worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["day", "moment", "parse_rfc3339", "rfc3339"]
+__all__ = ["day", "lasting", "moment", "parse_rfc3339", "rfc3339"]
 
 
 def rfc3339(at: float) -> str:
@@ -27,3 +27,11 @@ def day(at: float) -> str:
 def moment(at: float) -> str:
     """1 June 2026, 12:00 UTC."""
     return f"{day(at)}, {datetime.fromtimestamp(at, UTC):%H:%M} UTC"
+
+
+def lasting(seconds: float) -> str:
+    """40 s, 6 h or 2.5 days: a duration in its largest unit, to two digits."""
+    for unit, size, least in (("days", 86_400.0, 2.0), ("h", 3600.0, 1.5), ("min", 60.0, 2.0)):
+        if seconds >= least * size:
+            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{seconds:.0f} s"

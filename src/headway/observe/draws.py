@@ -11,7 +11,7 @@ fast are not a random choice of all, and an arm whose failures are reported late
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["OPEN_SHARE", "Draws", "draws", "outcome_pages"]
+__all__ = ["OPEN_SHARE", "Draws", "action_names", "draws", "outcome_pages"]
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -73,10 +73,7 @@ def draws(database: Database, query: Query, task: str, *, after: int = 0) -> Dra
         after=after,
         size=20_000,
     )
-    sets = {
-        number: [candidate.name for candidate in decode_candidates(body)]
-        for number, body in database.query("SELECT id, body FROM candidate_sets")
-    }
+    name = action_names(database)
     names: dict[str, int] = {}
     numbers: dict[tuple[int, int], int] = {}  # of the action's name, by candidate set and place
     columns: list[tuple[int, int, int, int]] = []
@@ -84,13 +81,22 @@ def draws(database: Database, query: Query, task: str, *, after: int = 0) -> Dra
         for seq, at, candidates, action, status in page:
             number = numbers.get((candidates, action))
             if number is None:
-                number = names.setdefault(sets[candidates][action], len(names))
+                number = names.setdefault(name(candidates, action), len(names))
                 numbers[candidates, action] = number
             columns.append((seq, at, number, status))
     table = np.array(columns, dtype=np.int64).reshape(-1, 4)
     order = np.lexsort((table[:, 0], table[:, 1]))
     seq, at, action, status = table[order].T
     return Draws(seq, at, action, status != _PENDING)
+
+
+def action_names(database: Database) -> Callable[[int, int], str]:
+    """The name of an action, by the number of its candidate set and its place there."""
+    sets = {
+        number: [candidate.name for candidate in decode_candidates(body)]
+        for number, body in database.query("SELECT id, body FROM candidate_sets")
+    }
+    return lambda candidates, action: sets[candidates][action]
 
 
 def outcome_pages(database: Database, decoded: DecodedDecisions, seqs: Sequence[int]) -> Iterator[list[Row]]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
 
-__all__ = ["comparisons", "count_since", "latest_draws", "latest_rewards"]
+__all__ = ["comparisons", "count_since", "first_decided", "latest_draws", "latest_rewards"]
 
 _ALL = 2**62
 
@@ -31,6 +31,14 @@ def count_since(database: Database, query: Query, task: str, at: float) -> int:
         else:
             high = middle - 1
     return query.count_decisions(task, after=low)
+
+
+def first_decided(database: Database, query: Query, task: str) -> float:
+    """The time of the first stored decision of a task; 0 without one."""
+    rows = database.query(
+        "SELECT at FROM decisions WHERE task_id = ? ORDER BY seq LIMIT 1", (query.name_id("task", task),)
+    )
+    return rows[0][0] / 1e6 if rows else 0.0
 
 
 def latest_draws(database: Database, query: Query, task: str, most: int) -> list[int]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows
     from headway.project.prove.examine import Examined, examine
+    from headway.project.prove.finality import changing_outcomes
     from headway.project.prove.fitting import unfit_sentences
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
@@ -69,6 +70,7 @@ __all__ = [
     "agreed",
     "baseline_ref",
     "candidate_policy",
+    "changing_outcomes",
     "encoder_spec",
     "examine",
     "labelled_rows",
@@ -99,6 +101,7 @@ _WHERE = {
     "inspect": ("JudgedEvidence", "task_evidence"),
     "learn": ("encoder_spec", "labelled_rows"),
     "prove.examine": ("Examined", "examine"),
+    "prove.finality": ("changing_outcomes",),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.logged": ("logged",),
     "prove.rows": ("agreed", "speaking"),

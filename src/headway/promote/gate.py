@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
-from headway.promote.reliance import reliance_words
+from headway.promote.reliance import reliance_words, unseen_changes
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
@@ -60,6 +60,7 @@ class GateRules:
     guards: bool = True
     trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project itself always may
     accepted: frozenset[Reliance] = frozenset()  # what a person lets a promotion rest on
+    final_after_s: float = 0.0  # in a younger log, changes of outcomes may not have been seen yet
 
 
 _AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
@@ -139,7 +140,7 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
-    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding)
+    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding, rules)
 
 
 def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
@@ -230,11 +231,17 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
     return f"Collect about {max(number or 0 for number in numbers):,} more decisions, or raise the tolerance."
 
 
-def _decided_by_rule(evidence: Evidence, deciding: Sequence[str]) -> Verdict:
+def _decided_by_rule(evidence: Evidence, deciding: Sequence[str], rules: GateRules) -> Verdict:
     if evidence.shows_better:
         return Verdict(
             state="pass",
-            reasons=(_passed(evidence), *reliance_words(evidence), *depends_on(deciding), *_declaration(evidence)),
+            reasons=(
+                _passed(evidence),
+                *reliance_words(evidence),
+                *depends_on(deciding),
+                *_declaration(evidence),
+                *unseen_changes(evidence, rules.final_after_s),
+            ),
             evidence=evidence,
         )
     if evidence.ended:

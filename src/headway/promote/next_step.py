@@ -128,7 +128,9 @@ def _admitted(standing: Standing, ref: str) -> str:
     if standing.gate == "off":
         return f"The gate is off: {ref} can decide without a proof."
     judged = standing.verdict
-    return f"{ref} is better than {standing.current.ref}." if judged is None else conclusion(judged)
+    if judged is None:
+        return f"{ref} is better than {standing.current.ref}."
+    return f"{conclusion(judged)} {judged.reasons[-1]}" if standing.too_young else conclusion(judged)
 
 
 def _stale(standing: Standing, ref: str) -> str:

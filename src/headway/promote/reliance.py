@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from headway.nouns.evidence import Evidence, Reliance
+from headway.nouns.times import lasting
 
-__all__ = ["FLAGS", "better_way", "reliance_words"]
+__all__ = ["FLAGS", "better_way", "reliance_words", "too_young", "unseen_changes"]
 
 FLAGS: dict[Reliance, str] = {"claims": "--trust-claims", "predictions": "--predicts-only"}
 
@@ -29,3 +30,16 @@ def better_way(evidence: Evidence) -> str:
         return "To show what it earns, let Headway decide, and prove it on those decisions."
     start = f"headway experiment start {evidence.task} --policy {evidence.candidate}"
     return f"For a proof that needs no trust, let Headway decide in an experiment ({start})."
+
+
+def too_young(evidence: Evidence, final_after_s: float) -> bool:
+    """Whether the log was too young to show that outcomes change: then only a person promotes."""
+    return evidence.kind == "log" and evidence.seen_s < final_after_s
+
+
+def unseen_changes(evidence: Evidence, final_after_s: float) -> tuple[str, ...]:
+    """The sentence of a verdict about that."""
+    if not too_young(evidence, final_after_s):
+        return ()
+    why = f"the log is {lasting(evidence.seen_s)} old, and final_after_s is {lasting(final_after_s)}"
+    return (f"Outcomes may still change: {why}. Until then, only a person promotes.",)

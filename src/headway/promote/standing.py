@@ -64,6 +64,8 @@ class Standing:
     retrain_after: int = 1
     gate: Literal["on", "off"] = "on"
     promote: Literal["ask", "auto"] = "ask"
+    too_young: bool = False  # the evidence on the candidate is of a log younger than `final_after_s`
+    final: bool = True  # the log is older now
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
     described: bool = False  # whether actions are described and not only named: a task of the kind ranking
@@ -101,13 +103,18 @@ class Standing:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a person: proven, and `promote = "ask"`; or by what only a person may accept."""
-        return self.asks or (self.promote == "ask" and self.gate == "on" and self.admitted)
+        """Whether it waits for a person: `promote = "ask"`, a young log, or what only a person may accept."""
+        return self.asks or (self.gate == "on" and self.admitted and not self.acts)
+
+    @property
+    def acts(self) -> bool:
+        """Whether the loop promotes the candidate."""
+        return self.promote == "auto" and self.admitted and not self.too_young
 
     @property
     def proven(self) -> bool:
         """Whether the candidate is promoted next, by the loop or by a person: nothing takes its place."""
-        return self.waits or (self.promote == "auto" and self.admitted)
+        return self.waits or self.acts
 
     @property
     def until_retrain(self) -> int:

@@ -21,6 +21,7 @@ range = [-1, 1]                               # of the reward; a failed call is 
 rules = [{ when = "task_complexity_score > 0.8 or primary_failure_count >= 2", use = "large" }]
 fallback = "small"                            # when no rule matches
 promote = "ask"                               # or "auto": promote as soon as the gate passes
+# final_after_s = 86400                       # "auto" waits until the log is that old: outcomes may change
 # trust_keys = ["judge"]                      # keys whose ratings alone may decide a verdict
 # family = "bandit"                           # how the policy learns; each kind has a default
 # encoder = "hashing"                         # or "wordllama", "minilm", { url = "…", model = "…" }

@@ -173,6 +173,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     # the time in which a verdict is wanted: decisions or days, whichever comes first
     decide_within: Annotated[int, Meta(ge=200, le=10**9), Setting(kinds=("choice",))] = 5000
     decide_within_days: Annotated[float, Meta(gt=0, le=3650), Setting(kinds=("choice",))] = 14.0
+    final_after_s: Annotated[float, Meta(ge=0)] = 86_400.0  # the least age of a log before the loop promotes by it
     gate: Literal["on", "off"] = "on"
     margin: Annotated[float, _AMOUNT] = 0.0
     trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone

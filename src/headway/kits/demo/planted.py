@@ -38,6 +38,7 @@ actions = ["small", "large"]
 reward = {{ solved = 1.0, cost_usd = -20.0 }}       # one solved answer is worth $0.05
 retrain_after = 200
 promote = "auto"                                  # a verdict that passes is acted on
+final_after_s = 0                                 # at once: outcomes of this world never change
 
 [tasks.draft]                                     # which model writes the first draft?
 actions = ["house", "vendor"]
@@ -45,6 +46,7 @@ reward = {{ accepted = 1.0 }}
 rules = [{{ when = "text_length >= 0", use = "house" }}]
 retrain_after = 200
 promote = "auto"
+final_after_s = 0
 """
 PLANTED = "planted by the demo: it learned from flipped rewards, so that the gate has something to refuse"
 

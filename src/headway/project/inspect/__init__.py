@@ -17,6 +17,7 @@ from headway.project.alarm import alert_failure, open_alarms
 from headway.project.experiment import experiment
 from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
+from headway.project.prove.finality import changing_outcomes
 from headway.project.prove.fitting import unfit_sentences
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import (
@@ -252,7 +253,7 @@ def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
-        warnings=(*project.unread_names(name), *unfit_sentences(project, settings.name)),
+        warnings=(*project.unread_names(name), *unfit_sentences(project, name), *changing_outcomes(project, name)),
         worth=task_worth(project, name) if counts.decisions else None,
     )
 

@@ -34,6 +34,7 @@ from headway.settings import Settings, load
 
 if TYPE_CHECKING:
     from headway.nouns.factored import DrawnHead
+    from headway.observe.lags import ChangeLags
     from headway.observe.served import ServedRows
     from headway.project.inspect.worth import KnownWorth
     from headway.project.prove.screen import Look
@@ -76,6 +77,7 @@ class ProjectFolder:
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
         self.unfit: dict[str, tuple[str, int, tuple[str, ...]]] = {}  # by task: reward version, last outcome, sentences
         self.worths: dict[str, KnownWorth] = {}  # by task: what its policy saves
+        self.change_lags: dict[str, tuple[str, int, ChangeLags]] = {}  # by task: as last shown
         self.first_looks: dict[str, tuple[Hashable, Look | None]] = {}  # by task: the last one, and what it rests on
         self.memories = EpisodeMemories()  # of factored tasks
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions

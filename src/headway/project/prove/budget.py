@@ -99,7 +99,7 @@ def _spend(
                 evidence.candidate_hash,
                 why=f"looked at against {evidence.against}",
                 evidence_id=evidence.id,
-                detail={"against": terms.lineage, "plan": test, "alpha": evidence.alpha},
+                detail={"against": terms.lineage, "plan": test, "alpha": evidence.alpha, "final_s": evidence.final_s},
             )
         )
     share = int(charged.detail["k"]), int(charged.detail.get("promotions", 0))

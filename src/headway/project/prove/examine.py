@@ -12,9 +12,10 @@ from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.nouns.protocols import Crew, Progress
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
 from headway.project.prove.cost import dated
+from headway.project.prove.finality import frozen_lag, measured_lags
 from headway.project.prove.fitting import guard_rules
 from headway.project.prove.keys import leave_keys_out
-from headway.project.prove.kinds.kind import ProofQuestion, SeenRows, provable
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows, provable
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -99,6 +100,10 @@ def examine(
     kind = provable(question, outcomes=outcomes)
     plan = None if rollback else registered_plan(project, settings.name)
     test = None if rollback else name_of_test(plan, kind.name, experiment=after, changed=terms.changed)
+    if test is not None and kind.name == LOG:
+        lags = measured_lags(project, settings)
+        test, final_s = frozen_lag(project, settings.name, terms, test, lags)
+        question = replace(question, lags=lags, final_s=final_s)
     about = _about(project, terms, settings, trusted, plan=plan, test=test, rollback=rollback)
     guards = guard_rules(settings)
     evidence = measured = kind.evidence(question, about, guards)

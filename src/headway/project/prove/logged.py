@@ -19,10 +19,11 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Waiting
 from headway.nouns.records import Settled, Situation
-from headway.nouns.times import moment
+from headway.nouns.times import lasting, moment
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
+from headway.project.prove.finality import with_finality
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
 from headway.promote.gate import WAITING
@@ -88,6 +89,8 @@ class LogKind:
             left=question.left,
             since=question.since,
             after=question.after,
+            final_s=question.final_s,
+            until=question.lags.until if question.lags is not None else 0.0,
         )
         rows = logged(reader, progress=question.progress, checks=checks)
         if about.plan is not None:  # `logged` has left out what came before it
@@ -98,7 +101,8 @@ class LogKind:
         if seen is not None:
             seen.training = checks.training
         evidence = replace(evidence, counts={**evidence.counts, **question.left})
-        return checks.added(replace(evidence, waiting=reader.waiting(still_needed(evidence))))
+        evidence = checks.added(replace(evidence, waiting=reader.waiting(still_needed(evidence))))
+        return evidence if question.lags is None else with_finality(question, question.lags, evidence)
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove.power import plan
@@ -182,6 +186,8 @@ class ProofRows:
     newest: int | None = None  # so many, whether they were read or not: to plan from, never as evidence
     since: float = 0.0  # only decisions after this time
     after: int | None = None  # the last decision that does not count, because the candidate's experiment began then
+    final_s: float = 0.0  # the age from which decisions count …
+    until: float = 0.0  # … at this time
     unread: Unread = field(init=False)
     today: ActionsToday = field(init=False)
     _seqs: list[int] = field(init=False)
@@ -199,6 +205,8 @@ class ProofRows:
         if self.after is not None:
             counts &= order.seq > self.after
         mature = np.arange(len(order)) < order.mature()
+        if self.final_s:
+            mature &= order.at <= (self.until - self.final_s) * 1e6
         self._before_change = int((order.at[mature] <= changed * 1e6).sum())
         self._late = order.where(counts & ~mature)
         seqs = order.seq[counts & mature]
@@ -236,11 +244,13 @@ class ProofRows:
         counting, latest = 0, float(self._late.at[0]) / 1e6
         for row in islice(rows, more):
             counting, latest = counting + 1, row.decision.at
+        still_open = int((~self._late.final).sum())
         return Waiting(
             decisions=len(self._late),
-            open=int((~self._late.final).sum()),
+            open=still_open,
             counting=counting,
-            until=latest + self.settings.reward_after_s,
+            until=latest + max(self.final_s, self.settings.reward_after_s if still_open else 0.0),
+            final_s=self.final_s,
         )
 
     def refuse(self) -> None:
@@ -249,7 +259,7 @@ class ProofRows:
         if unusable:
             raise _nothing_speaks(self.settings.name, unusable)
         if len(self._late):
-            raise _too_early(self.settings, self._late)
+            raise _too_early(self.settings, self._late, self.final_s)
 
 
 def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
@@ -289,8 +299,16 @@ def _nothing_decided(task: str) -> InvalidInput:
     )
 
 
-def _too_early(settings: TaskSettings, waiting: Draws) -> InvalidInput:
-    first = moment(float(waiting.at[0]) / 1e6 + settings.reward_after_s)
+def _too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> InvalidInput:
+    first = moment(float(waiting.at[0]) / 1e6 + max(final_s, settings.reward_after_s))
+    if final_s and waiting.final.all():
+        first = moment(float(waiting.at[0]) / 1e6 + final_s)
+        return InvalidInput(
+            f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence may still change: outcomes "
+            f"are final after {lasting(final_s)}.",
+            code="no_evidence",
+            hint=f"Wait: the first of them counts on {first}.",
+        )
     return InvalidInput(
         f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
         f"{int((~waiting.final).sum()):,} have none yet.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headway.observe.since import first_decided
 from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import dated
 from headway.project.prove.kinds.kind import unprovable
@@ -12,6 +13,7 @@ from headway.project.prove.kinds.preference import SIGNAL
 from headway.project.prove.subject import current_policy, gate_rules, most_decisions, previous_policy, stored_evidence
 from headway.project.prove.terms import admission_of
 from headway.promote import gate
+from headway.promote.reliance import too_young
 from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
     elif newest is not None and not _decided(project, newest, current.digest):
         candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
+    admission = None if candidate is None else _admission(project, settings, candidate, current)
+    young = _too_young(settings, admission)
     return Standing(
         task=task,
         current=current,
@@ -49,7 +53,10 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
         experiment=heads.experiment,
         candidate=candidate,
-        admission=None if candidate is None else _admission(project, settings, candidate, current),
+        admission=admission,
+        too_young=young,
+        final=not young
+        or project.clock() >= first_decided(project.database, project.query, task) + settings.final_after_s,
         shadow=shadow,
         tested=candidate is not None and _tested(project, heads, candidate),
         most=most_decisions(settings),
@@ -76,6 +83,13 @@ def _admission(
     """Whether the gate admits the candidate, and until when a verdict that is too early needs more."""
     admission = admission_of(project, settings, candidate, current)
     return admission if admission.verdict is None else replace(admission, verdict=dated(project, admission.verdict))
+
+
+def _too_young(settings: TaskSettings, admission: Admission | None) -> bool:
+    """Whether a candidate that the gate admits is proven by a log that is too young for the loop to act on."""
+    evidence = None if admission is None or admission.verdict is None else admission.verdict.evidence
+    admitted = admission is not None and admission.state == "admitted" and settings.gate == "on"
+    return admitted and evidence is not None and too_young(evidence, settings.final_after_s)
 
 
 def _next_in_turn(heads: Heads) -> Entry | None:

@@ -148,7 +148,9 @@ def gate_rules(
 ) -> gate.GateRules:
     """What the gate asks of this task's candidates."""
     trusted = frozenset({*settings.trust_keys, *trust})
-    return gate.GateRules(margin=settings.margin, trusted=trusted, accepted=accepted)
+    return gate.GateRules(
+        margin=settings.margin, trusted=trusted, accepted=accepted, final_after_s=settings.final_after_s
+    )
 
 
 def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from headway.nouns.kit import Catalogue, load
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.nouns.protocols import Crew, Progress
+    from headway.observe.lags import ChangeLags
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.about import About
@@ -57,6 +58,8 @@ class ProofQuestion:
     after: int | None = None  # the last decision before the candidate's experiment: only later ones count
     left: Counter[str] = field(default_factory=Counter)  # rows that cannot be evidence, by what they lack
     since: float = 0.0  # only decisions after this time are evidence
+    final_s: float = 0.0  # the age from which decisions count
+    lags: ChangeLags | None = None  # how long outcomes change
     crew: Crew | None = None  # plays episodes side by side; none: this process
 
     def trained_on(self, policy: tuple[str, str]) -> Mapping[str, Any]:
