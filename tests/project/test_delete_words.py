@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from headway.nouns.errors import Damaged
+from headway.nouns.errors import Conflict, Damaged
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, RaterShare
 from headway.nouns.records import Candidate
 from headway.observe.erase import DeletionFilter
@@ -142,6 +142,18 @@ def test_words_of_other_rows_stay(opened: Opened) -> None:
     body = str(project.ledger.evidence(known))
     assert ("plantedrater-0" in body, "plantedrater-1" in body, "plantedarm-one" in body) == (False, True, True)
     assert not list(places(project, "plantedrater-0"))
+
+
+def test_a_proof_that_began_before_a_deletion_stores_no_evidence(opened: Opened) -> None:
+    project = opened(TOML)
+    ids = planted(project, 20)
+    erased = project.ledger.erased()
+    project.ledger.keep_evidence("ev_1", "route", "aaaa", {}, 1.0, erased)
+    project.erase(DeletionFilter(decision=ids[0]))
+    with pytest.raises(Conflict, match="Rows were deleted while the proof"):
+        project.ledger.keep_evidence("ev_2", "route", "aaaa", {"notes": ["plantedtext"]}, 1.0, erased)
+    assert project.ledger.evidence("ev_2") is None
+    project.ledger.keep_evidence("ev_3", "route", "aaaa", {}, 1.0, project.ledger.erased())
 
 
 def test_every_field_of_evidence_is_known_to_hold_words_or_not() -> None:

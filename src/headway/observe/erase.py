@@ -28,9 +28,10 @@ from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
 from headway.observe.totals import forget_totals
 
-__all__ = ["ERASED", "DeletionFilter", "MatchedRows", "erase", "extent", "outcomes", "plan_deletion"]
+__all__ = ["DELETIONS", "DeletionFilter", "MatchedRows", "erase", "extent", "outcomes", "plan_deletion"]
 
-ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
+_ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
+DELETIONS = "SELECT COALESCE(MAX(value), 0) FROM marks WHERE task_id = 0 AND name = 'erased'"
 _HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, and no texts
 
 
@@ -272,7 +273,7 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     connection.execute(
         "INSERT INTO marks (task_id, name, value) VALUES (0, ?, 1) "
         "ON CONFLICT (task_id, name) DO UPDATE SET value = marks.value + 1",
-        (ERASED,),
+        (_ERASED,),
     )
     return deleted
 

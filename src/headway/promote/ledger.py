@@ -33,6 +33,7 @@ from typing import Any
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict
 from headway.observe.database import Connection, Database
+from headway.observe.erase import DELETIONS
 from headway.observe.query import Query
 from headway.observe.rows import dumps, loads, microseconds
 from headway.promote.entry import Entry, EntryKind, Heads, State
@@ -87,20 +88,9 @@ class Ledger:
             "INSERT INTO ledger "
             "(task_id, n, kind, policy, policy_hash, expects, who, why, evidence_id, detail, at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
-            (
-                task_id,
-                last + 1,
-                entry.kind,
-                entry.policy,
-                entry.policy_hash,
-                entry.expects,
-                entry.who,
-                entry.why,
-                entry.evidence_id,
-                detail,
-                at,
-            ),
-        ).fetchone()
+            (task_id, last + 1, entry.kind, entry.policy, entry.policy_hash, entry.expects, entry.who, entry.why,
+             entry.evidence_id, detail, at),
+        ).fetchone()  # fmt: skip
         return replace(entry, detail=loads(detail), at=at / 1e6, n=last + 1, seq=int(row[0]))
 
     def charge(self, entry: Entry) -> Entry:
@@ -144,8 +134,7 @@ class Ledger:
     def last(self, task: str, *kinds: EntryKind) -> Entry | None:
         """The last row of any of these kinds."""
         sql = f"{OF_TASK} AND n = (SELECT MAX(n) FROM ({last_of(kinds)}) AS lasts)"
-        rows = self._read(task, sql, (self._task_id(task),) * (len(kinds) + 1))
-        return rows[0] if rows else None
+        return next(iter(self._read(task, sql, (self._task_id(task),) * (len(kinds) + 1))), None)
 
     def previous(self, task: str) -> Entry | None:
         """The policy before the last promotion: the target of `rollback`."""
@@ -174,8 +163,7 @@ class Ledger:
     def tested(self, task: str, policy_hash: str) -> Entry | None:
         """The last test of a policy that was charged."""
         sql = f"{OF_TASK} AND policy_hash = ? AND kind = 'test' ORDER BY n DESC LIMIT 1"
-        rows = self._read(task, sql, (self._task_id(task), policy_hash))
-        return rows[0] if rows else None
+        return next(iter(self._read(task, sql, (self._task_id(task), policy_hash))), None)
 
     def charged(self, task: str, policy_hash: str, against: str, plan: str) -> Entry | None:
         """The charge of this test, if there is one since the last promotion or rollback."""
@@ -232,8 +220,7 @@ class Ledger:
     def first(self, task: str, policy_hash: str) -> Entry | None:
         """The row with which a policy entered the ledger: a candidate or shadow that was learned, or a snapshot."""
         sql = f"{OF_TASK} AND policy_hash = ? AND kind IN ('candidate', 'shadow', 'snapshot') ORDER BY n LIMIT 1"
-        rows = self._read(task, sql, (self._task_id(task), policy_hash))
-        return rows[0] if rows else None
+        return next(iter(self._read(task, sql, (self._task_id(task), policy_hash))), None)
 
     def snapshot_parents(self, task: str) -> dict[str, str]:
         """The hash of every snapshot of the task, with the hash of the policy that it continued."""
@@ -293,8 +280,8 @@ class Ledger:
 
     def rewritten(self, digest: str) -> set[str]:
         """The hashes that a bundle has since deletions removed words from its header."""
-        rows = self._database.query("SELECT detail FROM ledger WHERE kind = 'deletion'")
-        headers = (loads(detail).get("headers", {}) for (detail,) in rows)
+        details = self._database.query("SELECT detail FROM ledger WHERE kind = 'deletion'")
+        headers = (loads(detail).get("headers", {}) for (detail,) in details)
         return {known[digest] for known in headers if digest in known}
 
     # -- evidence
@@ -308,22 +295,31 @@ class Ledger:
 
     def config(self, digest: str) -> Mapping[str, Any] | None:
         """A configuration by its hash, if it is stored."""
-        rows = self._database.query("SELECT body FROM configs WHERE hash = ?", (digest,))
-        body: Mapping[str, Any] | None = loads(rows[0][0]) if rows else None
-        return body
+        return self._body("SELECT body FROM configs WHERE hash = ?", digest)
 
-    def keep_evidence(self, identifier: str, task: str, policy_hash: str, body: Mapping[str, Any], at: float) -> None:
+    def erased(self) -> int:
+        """The number of deletions so far."""
+        return int(self._database.query(DELETIONS)[0][0])
+
+    def keep_evidence(
+        self, name: str, task: str, policy_hash: str, body: Mapping[str, Any], at: float, erased: int | None = None
+    ) -> None:
+        """Store an evidence; Conflict if `erased` is no longer the number of deletions: it may quote deleted rows."""
         with self._database.transaction() as connection:
+            if erased is not None and connection.execute(DELETIONS).fetchone()[0] != erased:
+                raise Conflict(
+                    f"Rows were deleted while the proof of {task!r} was computed.",
+                    code="stale_evidence",
+                    hint=f"Prove it again: headway prove {task}",
+                )
             connection.execute(
                 "INSERT INTO evidence (id, task_id, policy_hash, at, body) VALUES (?, ?, ?, ?, ?) "
                 "ON CONFLICT (id) DO NOTHING",
-                (identifier, _task_id(connection, task), policy_hash, microseconds(at), dumps(body)),
+                (name, _task_id(connection, task), policy_hash, microseconds(at), dumps(body)),
             )
 
     def evidence(self, identifier: str) -> Mapping[str, Any] | None:
-        rows = self._database.query("SELECT body FROM evidence WHERE id = ?", (identifier,))
-        body: Mapping[str, Any] | None = loads(rows[0][0]) if rows else None
-        return body
+        return self._body("SELECT body FROM evidence WHERE id = ?", identifier)
 
     def latest_evidence(self, task: str, policy_hash: str | None = None) -> str | None:
         where, values = ("", ()) if policy_hash is None else (" AND policy_hash = ?", (policy_hash,))
@@ -342,6 +338,11 @@ class Ledger:
             (*values, limit),
         )
         return [(identifier, name, digest, at / 1e6) for identifier, name, digest, at in rows]
+
+    def _body(self, sql: str, key: str) -> Mapping[str, Any] | None:
+        rows = self._database.query(sql, (key,))
+        body: Mapping[str, Any] | None = loads(rows[0][0]) if rows else None
+        return body
 
     def _task_id(self, task: str) -> int:
         return self._query.name_id("task", task)

@@ -63,18 +63,19 @@ def keep_verdict(
     rules: gate.GateRules,
     *,
     test: str | None,
+    erased: int,
 ) -> Verdict:
     """Charge the look, store the evidence with its configuration, and judge it.
 
     `test`: its name among the tests of this candidate (`name_of_test`). None: the evidence is about taking the
-    candidate back, which has a budget of its own; nothing can be promoted on it.
+    candidate back, which has a budget of its own; nothing can be promoted on it. `erased`: deletions when it began.
     """
     if test is not None:
         evidence = _spend(project, settings, terms, evidence, rules, test)
     ledger = project.ledger
     ledger.keep_config(terms.config_hash, terms.config)
     body = msgspec.to_builtins(evidence)
-    ledger.keep_evidence(evidence.id, settings.name, evidence.candidate_hash, body, project.clock())
+    ledger.keep_evidence(evidence.id, settings.name, evidence.candidate_hash, body, project.clock(), erased)
     return gate.verdict(evidence, rules)
 
 

@@ -83,6 +83,7 @@ def examine(
     settings = project.settings.task(candidate.task)
     trusted = known_raters(project, trust)
     project.settle(settings.name)
+    erased = project.ledger.erased()
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
     after = None if rollback else registered_start(project, settings.name, candidate.digest)
@@ -110,7 +111,7 @@ def examine(
     rules = gate_rules(settings)
     if rollback is None:
         evidence = leave_keys_out(question, evidence, rules)
-    verdict = dated(project, keep_verdict(project, settings, terms, evidence, rules, test=test))
+    verdict = dated(project, keep_verdict(project, settings, terms, evidence, rules, test=test, erased=erased))
     return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
 
 
