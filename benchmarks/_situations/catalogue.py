@@ -18,6 +18,7 @@ from _situations import (
     promise,
     propensities,
     raters,
+    sharing,
     skewed,
     states,
     training,
@@ -184,6 +185,18 @@ SITUATIONS: tuple[Situation, ...] = (
         "an action is added that the candidate expects too much of, then the proof",
         actions.added,
         [Control("learned again", actions.added_and_better)],
+    ),
+    Situation(
+        "episode_result",
+        "one result for four steps of an episode, one `b` helps and four ruin it",
+        sharing.steps,
+        [Control("sticky = true, four are better", sharing.steps_sticky)],
+    ),
+    Situation(
+        "request_result",
+        "each attempt of a request is a decision, one action fails fast and is answered by another",
+        sharing.attempts,
+        [Control("0.4% of requests fail, better", sharing.attempts_rare)],
     ),
     Situation(
         "clipped",

@@ -239,7 +239,7 @@ def promising(verdict: Verdict) -> bool:
     if evidence is None or evidence.difference.value <= evidence.margin or verdict.state in ("worse", "no difference"):
         return False
     if verdict.state == "refused":
-        blocked = {diagnostic.name for diagnostic in evidence.diagnostics if diagnostic.blocks and not diagnostic.ok}
+        blocked = {diagnostic.name for diagnostic in evidence.diagnostics if diagnostic.refuses}
         return bool(blocked) and blocked <= _CURED and all(guard.ok or guard.undecided for guard in evidence.guards)
     return True
 

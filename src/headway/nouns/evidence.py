@@ -78,6 +78,10 @@ class Diagnostic:
     message: str
     cure: str = ""
 
+    @property
+    def refuses(self) -> bool:
+        return self.blocks and not self.ok
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:

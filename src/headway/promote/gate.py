@@ -14,7 +14,7 @@ segment is an alarm: it refuses a candidate that is proven worse there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
@@ -31,7 +31,6 @@ __all__ = [
     "GateRules",
     "accusers",
     "admission",
-    "blocks",
     "contested",
     "resting_on",
     "verdict",
@@ -46,25 +45,18 @@ _BET = "betting"  # the rule for logged decisions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRules:
-    """The requirements for a promotion, with the defaults.
-
-    `floors` overrides the limit of a diagnostic by name ("rows", "speaking_rows", "row_share", "ess", …); `waived`
-    names diagnostics that do not block for this task. Both are stored in the ledger with the verdict.
-    """
+    """The requirements for a promotion, with the defaults."""
 
     alpha: float = 0.04  # log, world, heldout: for the first test; the k-th gets alpha (promotions + 1) / (2k (k+1))
     preference_alpha: float = 0.05  # likewise: the first passes at E ≥ 20
     margin: float = 0.0
-    floors: Mapping[str, float] = field(default_factory=dict)
-    waived: frozenset[str] = frozenset()
-    guards: bool = True
     trusted: frozenset[str] = frozenset()  # keys that may decide a verdict; "" and the project itself always may
     accepted: frozenset[Reliance] = frozenset()  # what a person lets a promotion rest on
     final_after_s: float = 0.0  # in a younger log, changes of outcomes may not have been seen yet
 
 
-_AT_LEAST = frozenset({"rows", "speaking_rows", "ess"})  # the others are "at most"
-_OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes", "unanswered"})
+_SHARED = frozenset({"episode_result", "request_result"})  # one result of several decisions, which counts at its worst
+_OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_outcomes", "unanswered"}) | _SHARED
 # Checks that never veto a rollback: missing outcomes count at the value that speaks for the candidate when the question
 # is whether it is worse, and traffic that has changed since training is a reason to roll back.
 # Nor does the number of rows veto a bet, which holds for any number.
@@ -140,12 +132,12 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
             hint="Keep the current policy; if this one is live, roll it back.",
             evidence=evidence,
         )
-    return _blocked(evidence, rules) or _guarded(evidence, rules) or _decided_by_rule(evidence, deciding, rules)
+    return _blocked(evidence) or _guarded(evidence) or _decided_by_rule(evidence, deciding, rules)
 
 
-def _blocked(evidence: Evidence, rules: GateRules) -> Verdict | None:
+def _blocked(evidence: Evidence) -> Verdict | None:
     """Refused because a data check fails; its numbers are not shown."""
-    blocked = [diagnostic for diagnostic in evidence.diagnostics if blocks(diagnostic, rules)]
+    blocked = [diagnostic for diagnostic in evidence.diagnostics if diagnostic.refuses]
     if not blocked:
         return None
     refusal, more = refusal_of(evidence, blocked)
@@ -176,9 +168,9 @@ def _reason(diagnostic: Diagnostic) -> str:
     return f"{name}: {diagnostic.message}."
 
 
-def _guarded(evidence: Evidence, rules: GateRules) -> Verdict | None:
+def _guarded(evidence: Evidence) -> Verdict | None:
     """Refused or kept waiting because of a guard."""
-    bad = [guard for guard in evidence.guards if not guard.ok] if rules.guards else []
+    bad = [guard for guard in evidence.guards if not guard.ok]
     failed = [guard for guard in bad if not guard.undecided and not guard.cure]
     unknown = [guard for guard in bad if guard.cure]
     if failed or unknown:
@@ -325,16 +317,6 @@ def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
         for rater in verdict_.evidence.raters
         if rater.name in allowed and (rater.name in deciding or rater.region)
     )
-
-
-def blocks(diagnostic: Diagnostic, rules: GateRules) -> bool:
-    """Whether a check refuses the evidence under these rules."""
-    if not diagnostic.blocks or diagnostic.name in rules.waived:
-        return False
-    limit = rules.floors.get(diagnostic.name)
-    if limit is None:
-        return not diagnostic.ok
-    return diagnostic.value < limit if diagnostic.name in _AT_LEAST else diagnostic.value > limit
 
 
 def _stale(evidence: Evidence, rules: GateRules) -> str:

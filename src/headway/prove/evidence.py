@@ -82,9 +82,8 @@ def from_log(
 def _without(chunk: Log, claimed: NDArray[np.bool_]) -> Log:
     """The chunk as if nothing had come of these rows: they take no part in a test."""
     reward, worst = np.where(claimed, np.nan, chunk.reward), chunk.worst & ~claimed
-    return replace(
-        chunk, reward=reward, worst=worst, raters={}, without={}, segments={}, guards={}, keys=None, sources=None
-    )
+    chunk = replace(chunk, reward=reward, worst=worst, raters={}, without={}, origin=None)
+    return replace(chunk, segments={}, guards={}, keys=None, sources=None)
 
 
 def log_proof(about: About, guards: Sequence[GuardRule] = (), *, hashing: bool = True) -> LogProof:

@@ -38,6 +38,8 @@ _CHECKS = {
     "clock": "Outcomes come after decisions",
     "clipping": "Rewards lie within the range",
     "duplicates": "Decisions are stored once",
+    "episode_result": "Every decision has a result of its own",
+    "request_result": "Every request took one attempt",
     "future": "No decision lies in the future",
     "leak": "No feature gives the outcome away",
     "drift": "Traffic is similar to the training data",

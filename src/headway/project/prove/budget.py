@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["BudgetPlace", "keep_verdict", "name_of_test", "next_test", "number_of"]
 
 # Checks whose result depends on whether the candidate passes: a look that they refuse is charged all the same.
-_OF_THE_RESULT = frozenset({"missing_width", "unanswered", gate.ONE_KEY, gate.ONE_KEY_REGION})
+_OF_THE_RESULT = frozenset({"missing_width", "unanswered", "request_result", gate.ONE_KEY, gate.ONE_KEY_REGION})
 
 
 class BudgetPlace(NamedTuple):
@@ -71,7 +71,7 @@ def keep_verdict(
     candidate back, which has a budget of its own; nothing can be promoted on it. `erased`: deletions when it began.
     """
     if test is not None:
-        evidence = _spend(project, settings, terms, evidence, rules, test)
+        evidence = _spend(project, settings, terms, evidence, test)
     ledger = project.ledger
     ledger.keep_config(terms.config_hash, terms.config)
     body = msgspec.to_builtins(evidence)
@@ -79,12 +79,10 @@ def keep_verdict(
     return gate.verdict(evidence, rules)
 
 
-def _spend(
-    project: Project, settings: TaskSettings, terms: Terms, evidence: Evidence, rules: gate.GateRules, test: str
-) -> Evidence:
+def _spend(project: Project, settings: TaskSettings, terms: Terms, evidence: Evidence, test: str) -> Evidence:
     """The evidence with the id of its test; or with the check that refuses it, at no charge."""
     task = settings.name
-    if any(gate.blocks(check, rules) for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):
+    if any(check.refuses for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):
         return evidence
     charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, test)
     if charged is None:

@@ -19,6 +19,7 @@ from headway.observe.distribution import cut_rewards
 from headway.observe.experience import part_of, without
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.rows import dumps
+from headway.observe.shared_results import shared_results
 from headway.project.learn import LEARNED_PARTS
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
@@ -37,6 +38,7 @@ __all__ = ["RowChecks", "training_window"]
 REPEATED = "repeated, counted once"
 MOST_REPEATED = 0.2  # of the decisions
 MOST_AHEAD = 0.001  # of the decisions
+MOST_SHARED = 0.01  # of the decisions; below it, their worst value is all that they can do
 MOST_FIELDS = 6  # of the state that are tried as groups
 TRAINING_READ, TRAINING_BLOCKS = 2000, 10
 SKEW_S = 60.0
@@ -57,15 +59,21 @@ class RowChecks:
         self._cuts = cut_rewards(project.database, query, task, sum(settings.range) / 2.0)
         self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
+        counting = project.rewards(task).counting
+        self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
+        self._steps = self._attempts = 0
         self.replays = Replays(project, self._decisions)
         self.training: Window | None = None
 
     # -- rows
 
     def once(self, rows: Iterable[Settled]) -> Iterator[Settled]:
-        """Every decision once: copies under another id are dropped, where copies can be told."""
+        """Every decision once: copies under another id are dropped, where copies can be told.
+
+        What came of a decision is unknown where its result belongs to several: it counts at its worst value.
+        """
         self._seen.clear()
-        self._kept = self._repeated = 0
+        self._kept = self._repeated = self._steps = self._attempts = 0
         for row in rows:
             if self._together.copies and row.decision.claimed:
                 code = _content(row)
@@ -74,7 +82,10 @@ class RowChecks:
                     continue
                 self._seen.add(code)
             self._kept += 1
-            yield row
+            step, attempt = row.decision.seq in self._shared.steps, row.decision.seq in self._shared.attempts
+            self._steps += step
+            self._attempts += attempt
+            yield replace(row, reward=None, status="pending", clipped=False, said={}) if step or attempt else row
 
     def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
         """Groups, clipping, and which rows have only the chosen action's probability."""
@@ -150,12 +161,33 @@ class RowChecks:
         """The evidence with these checks, and with what could not be checked."""
         diagnostics = [self._fitting(diagnostic) for diagnostic in evidence.diagnostics]
         diagnostics += [self._copies(), self._future()]
+        diagnostics = [*self._sharing(passed=evidence.statistic > evidence.threshold), *diagnostics]
         return replace(
             evidence,
             diagnostics=tuple(diagnostics),
             counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {}), **_origins(evidence)},
             unchecked=(*evidence.unchecked, *self._unchecked()),
         )
+
+    def _sharing(self, *, passed: bool) -> Iterator[Diagnostic]:
+        """Whether decisions have results of their own; attempts may not, if it passes with all at their worst."""
+        total = max(self._kept, 1)
+        several = "Cannot tell: several decisions share one result"
+        if self._steps:
+            steps = f"{several}: {self._steps:,} of {total:,} are steps of an episode that is rated as a whole"
+            cure = (
+                "Rate every decision by itself; or set sticky = true, so that an episode keeps to one draw and its "
+                "result belongs to that; or let the policies practise and be proven in a world."
+            )
+            yield at_most("episode_result", self._steps / total, MOST_SHARED, steps, cure)
+        if self._attempts:
+            attempts = f"{several}: {self._attempts:,} of {total:,} are attempts of requests that took more than one"
+            cure = (
+                "They count at their worst value. Fewer failures help: take an upstream that is down out of the "
+                "task's actions until it works again."
+            )
+            check = at_most("request_result", self._attempts / total, MOST_SHARED, attempts, cure)
+            yield replace(check, ok=True, cure="") if passed else check
 
     def _copies(self) -> Diagnostic:
         total = self._kept + self._repeated
