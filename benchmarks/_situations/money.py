@@ -93,7 +93,7 @@ MONEY: Sequence[MoneyWorld] = (
     MoneyWorld(name="silent", about="failures of one action are never reported", report=silent),
     MoneyWorld(
         name="silent_declared",
-        about="the same, two days later, with on_censored = 0",
+        about="the same, with on_censored = 0 after an hour",
         report=silent,
         settings=REWARD + "on_censored = 0.0\nreward_after_s = 3600\n",
     ),

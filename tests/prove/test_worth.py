@@ -109,6 +109,15 @@ def test_a_heavy_tail_makes_the_saving_unknown() -> None:
         assert compared.heavy
 
 
+def test_one_odd_cost_that_hardly_counts_is_no_heavy_tail() -> None:
+    log = rows(3000, 9)
+    cost = np.where(log.action == 0, 0.25, 0.02)
+    cost[np.flatnonzero(log.action == 0)[0]] = 0.02
+    compared = compare_worth(replace(log, cost=cost))
+    assert compared.saved is not None
+    assert compared.saved.low <= 0.7 * 0.23 <= compared.saved.high
+
+
 @pytest.mark.parametrize("share", [0.5, 0.05])
 def test_rare_failures_that_few_rows_have_shown_are_allowed_for(share: float) -> None:
     held = 0

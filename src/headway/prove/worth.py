@@ -195,7 +195,8 @@ def _saved(rows: WorthRows, costs: _BoundedScores, against: int) -> tuple[Measur
     measure, moved = costs.measure(direct - ours, weight - shares)
     if moved > _MOST_MOVED * abs(float(costs.means[against])):
         return None, False, _most_missing(rows, np.isnan(costs.left))
-    if _skew(direct - ours + (weight - shares) * np.nan_to_num(costs.left)) > _MOST_SKEW:
+    skew = _skew(direct - ours + (weight - shares) * np.nan_to_num(costs.left))
+    if skew > _MOST_SKEW and measure.high - measure.low > _MOST_MOVED * abs(float(costs.means[against])):
         return None, True, ""
     return measure, False, ""
 
