@@ -173,6 +173,21 @@ def test_a_published_policy_is_rebuilt_and_plays_like_the_network(tmp_path: Path
     assert [json.loads(line)["steps"] for line in lines][-1] == 1024
 
 
+def test_a_run_that_ended_after_its_last_update_resumes_to_the_same_policy(tmp_path: Path) -> None:
+    how: Any = {"seed": 1, "steps": 512, "envs": 4, "horizon": 16, "width": 16, "confirm": 4, "episodes": 4}
+    with Project(tmp_path) as project:
+        whole = practise(project, "masked_cartpole", target=float("nan"), **how)
+        again = practise(project, "masked_cartpole", target=float("nan"), resume=True, **how)
+        assert again.about.steps == again.about.resumed_from == 512
+        assert again.learned.metrics == whole.learned.metrics
+        assert all(np.array_equal(array, whole.learned.tensors[name]) for name, array in again.learned.tensors.items())
+        reached = practise(project, "masked_cartpole", target=1.0, **{**how, "steps": 4096})
+        assert reached.about.reached
+        after = practise(project, "masked_cartpole", target=1.0, resume=True, **{**how, "steps": 4096})
+        assert (after.about.reached, after.about.steps) == (True, reached.about.steps), "it does not train on"
+        assert after.learned.metrics == reached.learned.metrics
+
+
 def test_what_is_learned_rebuilds_the_policy() -> None:
     from headway.nouns.kit import catalogue
 

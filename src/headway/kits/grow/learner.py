@@ -147,7 +147,7 @@ practise.worlds = world_maker  # type: ignore[attr-defined]  # how a proof makes
 
 def learned(training: Training, mean_return: float | None = None) -> Learned:
     """The form that `promote` stores."""
-    counts, last = training.counts, training.last
+    counts = training.counts
     metrics = {"steps": float(counts.steps), "parameters": float(training.shape.parameters)}
     if mean_return is not None:
         metrics["mean_return"] = mean_return
@@ -155,10 +155,7 @@ def learned(training: Training, mean_return: float | None = None) -> Learned:
         metrics["imitation_agreement"] = training.agreement
     if counts.returns:
         metrics["mean_training_return"] = float(np.mean(counts.returns[-100:]))
-    if last is not None:
-        metrics |= {name: last[1].stats[name] for name in ("entropy", "kl", "value_loss")}
-        if last[1].judged is not None:
-            metrics["explained_variance"] = last[1].judged.explained_variance
+    metrics |= training.metrics
     return Learned(
         family="recurrent",
         tensors=training.network.tensors(),

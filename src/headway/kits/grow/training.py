@@ -76,6 +76,7 @@ class Training:
         self.rng = np.random.default_rng([seed, 0x6409])
         self.counts = _Counts()
         self.last: tuple[Sequences, RecurrentUpdate] | None = None
+        self.metrics: dict[str, float] = {}  # of the last update
         self.agreement: float | None = None  # with the teacher that it imitated
         self._trial: FactoredWorld | None = None
 
@@ -92,6 +93,8 @@ class Training:
         every = knobs.evaluate_every or max(knobs.steps // 40, 1)
         if knobs.imitate and not counts.updates:
             self.agreement = imitate(self, knobs.imitate)
+        if counts.steps >= knobs.steps and not (counts.curve and counts.curve[-1].steps == counts.steps):
+            self._look()  # killed between the last update and this
         while counts.steps < knobs.steps and not counts.reached:
             before = counts.steps
             self.once(detailed=detailed)
@@ -119,6 +122,9 @@ class Training:
         counts.updates += 1
         counts.returns = (counts.returns + sequences.returns)[-1000:]
         self.last = (sequences, updated)
+        self.metrics = {name: updated.stats[name] for name in ("entropy", "kl", "value_loss")}
+        if updated.judged is not None:
+            self.metrics["explained_variance"] = updated.judged.explained_variance
         return updated
 
     def _look(self) -> None:
@@ -163,6 +169,8 @@ class Training:
             "steps": counts.steps, "updates": counts.updates, "adam": counts.adam, "seen": stage.scale.count,
             "curve": [[point.steps, point.mean, point.episodes] for point in counts.curve],
             "returns": counts.returns, "paid": counts.paid, "shape": self.shape.to_json(),
+            "reached": counts.reached, "target": self.knobs.target, "agreement": self.agreement,
+            "metrics": self.metrics,
         }  # fmt: skip
         return arrays, told
 
@@ -175,6 +183,9 @@ class Training:
         counts.steps, counts.updates, counts.adam = (int(told[name]) for name in ("steps", "updates", "adam"))
         counts.curve = [Evaluation(int(steps), float(mean), int(number)) for steps, mean, number in told["curve"]]
         counts.returns, counts.paid = [float(paid) for paid in told["returns"]], bool(told["paid"])
+        counts.reached = bool(told.get("reached")) and told.get("target") == self.knobs.target
+        self.agreement = told.get("agreement")
+        self.metrics = {name: float(value) for name, value in told.get("metrics", {}).items()}
         for name, parameter in self.network.named().items():
             if f"adam.mean.{name}" in arrays:
                 self.optimiser.state[parameter] = {
