@@ -11,6 +11,7 @@ from _situations import (
     beyond,
     budget,
     claimed,
+    copies,
     corrected,
     late,
     order,
@@ -274,6 +275,18 @@ SITUATIONS: tuple[Situation, ...] = (
         "a world pays .2 more to the policy that plays an episode first",
         order.first_player,
         [Control("the candidate is .3 better", order.first_player_and_better)],
+    ),
+    Situation(
+        "near_copies",
+        "held-out rows are training rows with another number",
+        copies.near_copies,
+        [Control("prompts of their own; what they say matters", copies.word_matters)],
+    ),
+    Situation(
+        "retries",
+        "retries are stored under new ids, each with a request number in its state",
+        copies.retries,
+        [Control(".3 better", copies.retries_and_better)],
     ),
     Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
     Situation(

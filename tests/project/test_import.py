@@ -41,10 +41,44 @@ def test_the_real_buffer_has_both_shapes_and_ten_labels_of_which_nine_leak(share
         assert project.leaks("next-action").fields == ("recent_deltas",)
 
 
+def words(rng: random.Random) -> str:
+    return " ".join("".join(rng.choices("abcdefghij", k=5)) for _ in range(3))
+
+
+@pytest.mark.parametrize("prompts", [1, 130])
+def test_rows_in_which_only_a_number_is_new_prove_nothing(tmp_path: Path, prompts: int) -> None:
+    """Every prompt has an outcome of its own that can only be learned by heart."""
+    rng = random.Random(5)
+    known = [(words(rng), float(rng.random() < 0.5)) for _ in range(prompts)]
+    rows = [
+        {"text": f"{text} {n}", "action": rng.choice(["small", "large"]), "reward": worth, "id": n}
+        for n, (text, worth) in enumerate(known * (1300 // prompts))
+    ]
+    with Project(tmp_path) as project:
+        project.import_file(
+            lines(tmp_path / "log.jsonl", rows),
+            task="route",
+            columns={"propensity": "unknown"},
+            candidates=("small", "large"),
+        )
+        ref = project.learn("route")
+        header = project.registry.header(project.registry.find(ref))
+        assert header.split["by"] == ("kin" if prompts > 1 else "group")
+        if prompts == 1:
+            with pytest.raises(InvalidInput, match="near-copies of training rows") as raised:
+                project.prove(ref)
+            assert "only a number is new" in str(raised.value.hint)
+            return
+        verdict = project.prove(ref)
+        assert not verdict.passed
+        assert verdict.evidence is not None
+        assert 20 <= verdict.evidence.n <= 80, "near-copies count once, and only of prompts that nobody has read"
+
+
 def test_history_without_propensities_is_judged_on_held_out_rows_and_noise_proves_nothing(tmp_path: Path) -> None:
     rng = random.Random(3)
     rows = [
-        {"text": f"ask {n}", "action": rng.choice(["small", "large"]), "reward": rng.random(), "id": n}
+        {"text": words(rng), "action": rng.choice(["small", "large"]), "reward": rng.random(), "id": n}
         for n in range(300)
     ]
     with Project(tmp_path) as project:

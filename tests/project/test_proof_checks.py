@@ -40,6 +40,7 @@ def client(
     score: Callable[[str], float] = lambda action: 0.5,
     at: Callable[[int], float] = lambda row: 1.7e9 + row,
     seed: int = 1,
+    request: int | None = None,
 ) -> None:
     """Import decisions that a client made by itself; it claims to explore with probability SHARE."""
     rng = random.Random(seed)
@@ -52,7 +53,7 @@ def client(
                 "id": decision_id(at(row)),
                 "task": "ask",
                 "at": at(row),
-                "state": {"user": f"u{user}", "x": x},
+                "state": {"user": f"u{user}", "x": x} | ({} if request is None else {"request": request + row}),
                 "candidates": ACTIONS,
                 "probabilities": OFTEN,
                 "action": action,
@@ -180,9 +181,11 @@ def test_rewards_that_the_range_cuts_are_refused_with_a_range_that_fits(asked):
     assert "range = [0, 2.7]" in check.cure
 
 
-def test_copies_under_other_ids_count_once(asked):
-    client(asked, 400, honest)
-    client(asked, 400, honest)
+@pytest.mark.parametrize("numbers", [(None, None), (0, 400)])
+def test_copies_under_other_ids_count_once(asked, numbers):
+    """Also if a retry has a request number of its own in its state."""
+    for request in numbers:
+        client(asked, 400, honest, request=request)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.evidence is not None
     assert verdict.evidence.counts["repeated, counted once"] == 400

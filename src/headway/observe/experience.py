@@ -2,7 +2,9 @@
 
 A group is an episode, else a text, else a state. By group, two rows that show a policy the same input are in the same
 part. A task with few groups is split by decision instead, so that every situation is learned and proven; episodes stay
-whole. The split is a hash, so it needs no table, never changes and is the same in every process; a bundle's header
+whole. Where texts are near-copies of one another (a number is different), or states hold an id that never repeats, a
+group is what near-copies share (`kin`): a row that a policy has learned by heart is no evidence in other numbers. The
+split is a hash, so it needs no table, never changes and is the same in every process; a bundle's header
 says how its rows were split.
 """
 
@@ -15,13 +17,15 @@ from typing import Literal
 
 from headway.nouns.records import Candidate, Decision, Ending, Settled, Source, State
 from headway.nouns.words import masked
+from headway.observe.kin import kin_of, unrepeated
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
 __all__ = ["FEW_GROUPS", "PARTS", "Part", "Recorded", "SplitBy", "part_of", "part_of_group", "split_by", "without"]
 
 Part = Literal["train", "tune", "prove"]
-SplitBy = Literal["group", "decision"]
+SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
+_SAMPLE = 2000  # latest decisions, among which near-copies are looked for
 FEW_GROUPS = 100  # below this many texts or states, rows are split by decision
 PARTS: dict[Part, float] = {"train": 0.5, "tune": 0.1, "prove": 0.4}
 _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
@@ -29,7 +33,14 @@ _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
 
 def split_by(query: Query, task: str) -> SplitBy:
     """How the rows of a task are split: by decision if it has few texts and states outside of episodes."""
-    return "decision" if 0 < query.count_groups(task, most=FEW_GROUPS) < FEW_GROUPS else "group"
+    if 0 < query.count_groups(task, most=FEW_GROUPS) < FEW_GROUPS:
+        return "decision"
+    fields = unrepeated(query, task)
+    loose = [one.situation for one in query.latest(task, _SAMPLE) if one.situation.episode is None]
+    kin = {kin_of(situation.text, situation.state, fields) for situation in loose}
+    if FEW_GROUPS <= len(kin) < len({situation.text or dumps(situation.state) for situation in loose}):
+        return f"kin without {','.join(fields)}" if fields else "kin"
+    return "group"
 
 
 def part_of(decision: Decision, by: SplitBy = "group") -> Part:
@@ -37,6 +48,9 @@ def part_of(decision: Decision, by: SplitBy = "group") -> Part:
     situation = decision.situation
     if by == "decision" and situation.episode is None:
         return _part(f"{situation.task}\0\0{decision.id}")
+    if by.startswith("kin") and situation.episode is None:
+        fields = by.removeprefix("kin without ").split(",")
+        return _part(f"{situation.task}\0{kin_of(situation.text, situation.state, fields)}")
     return part_of_group(situation.task, situation.episode, situation.text, situation.state)
 
 

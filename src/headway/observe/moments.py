@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from headway.nouns.ids import id_bytes
@@ -55,8 +57,8 @@ def ahead(database: Database, query: Query, task: str, now: float) -> int:
     return int(database.query("SELECT COUNT(*) FROM decisions WHERE task_id = ? AND at > ?", values)[0][0])
 
 
-def same_moment(database: Database, query: Query, task: str) -> SameMoment:
-    """How decisions that something else made share their times and contents."""
+def same_moment(database: Database, query: Query, task: str, *, but: Collection[str] = ()) -> SameMoment:
+    """How decisions that something else made share their times and contents, `but` fields of the state apart."""
     where = (
         "FROM decisions d WHERE d.task_id = ? AND d.draw IS NULL AND "
         "(d.source = ? OR d.config_id IN (SELECT id FROM configs WHERE hash = 'elsewhere'))"
@@ -71,8 +73,17 @@ def same_moment(database: Database, query: Query, task: str) -> SameMoment:
     together = pairs("d.at")
     if not together:
         return SameMoment()
-    equal = pairs(f"d.at, {_CONTENT}")
-    if not equal:
-        return SameMoment(together)
     count = int(database.query(f"SELECT COUNT(*) {where}", values)[0][0])
-    return SameMoment(together, equal, pairs(_CONTENT) / (count * (count - 1) / 2))
+    if but:
+        rows = database.query(f"SELECT d.at, d.state, {_CONTENT} {where}", values)
+        states = [json.loads(row[1] or "{}") for row in rows]
+        kept = [tuple(sorted((name, str(value)) for name, value in held.items() if name not in but)) for held in states]
+        same = [(state, *row[2:3], *row[4:]) for state, row in zip(kept, rows, strict=True)]
+        alike, usual = _pairs([(row[0], what) for row, what in zip(rows, same, strict=True)]), _pairs(same)
+    else:
+        alike, usual = pairs(f"d.at, {_CONTENT}"), pairs(_CONTENT)
+    return SameMoment(together, alike, usual / (count * (count - 1) / 2))
+
+
+def _pairs(values: Iterable[Hashable]) -> int:
+    return sum(count * (count - 1) // 2 for count in Counter(values).values())

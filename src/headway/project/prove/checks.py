@@ -17,6 +17,7 @@ from headway.nouns.ids import id_bytes
 from headway.nouns.records import Decision, Settled, Situation
 from headway.observe.distribution import cut_rewards
 from headway.observe.experience import part_of, without
+from headway.observe.kin import unrepeated
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.rows import dumps
 from headway.observe.shared_results import shared_results
@@ -51,7 +52,8 @@ class RowChecks:
         self._project, self._settings, self._candidate = project, settings, candidate
         task, query = settings.name, project.query
         self._decisions = query.counts(task).decisions
-        self._together = same_moment(project.database, query, task)
+        self._unrepeated = unrepeated(query, task)
+        self._together = same_moment(project.database, query, task, but=self._unrepeated)
         self._ahead = ahead(project.database, query, task, project.clock() + SKEW_S)
         self._seen: set[int] = set()
         self._vectors: dict[tuple[str, str], bool] = {}
@@ -76,7 +78,7 @@ class RowChecks:
         self._kept = self._repeated = self._steps = self._attempts = 0
         for row in rows:
             if self._together.copies and row.decision.claimed:
-                code = _content(row)
+                code = _content(row, self._unrepeated)
                 if code in self._seen:
                     self._repeated += 1
                     continue
@@ -265,12 +267,16 @@ def _origins(evidence: Evidence) -> dict[str, int]:
     return {} if claims is None else {"drawn by Headway": claims.drawn, "claimed by a client": claims.rows}
 
 
-def _content(row: Settled) -> int:
-    """A number for everything that two copies share; also the seed, by which our own draws differ."""
+def _content(row: Settled, unrepeated: Sequence[str]) -> int:
+    """A number for everything that two copies share; also the seed, by which our own draws differ.
+
+    A field that is another one in every decision, such as a request's number, is not part of it.
+    """
     decision = row.decision
     situation = decision.situation
     names = tuple(candidate.name for candidate in decision.candidates)
-    what = (situation.text, dumps(situation.state), situation.step, names, decision.probabilities, decision.action)
+    state = {name: value for name, value in situation.state.items() if name not in unrepeated}
+    what = (situation.text, dumps(state), situation.step, names, decision.probabilities, decision.action)
     return hash((decision.at, what, decision.seed, row.reward, row.status))
 
 

@@ -13,6 +13,9 @@ each action was chosen, over the training rows and the held-out rows before. A p
 beat (`rivals` of a policy: simple models of the same rows). All tests must pass, so the error is that of one. Where a
 rival predicts the rows as well, that blocks.
 
+A row that is a near-copy of one that either policy has read (`observe.kin`: a number is different, or an id) counts for
+neither: who learned rows by heart would predict it. Near-copies of one another count once.
+
 A policy that was trained on rows up to a time (`until` of a policy) is judged by rows after that time.
 
 Not covered: whether it earns more. The evidence says so.
@@ -34,6 +37,7 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Settled, Situation
+from headway.observe.kin import kin_of, unrepeated
 from headway.observe.rows import dumps
 from headway.project.prove.kinds.kind import ProofQuestion
 from headway.project.prove.unread import Unread
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HELDOUT", "HeldoutKind"]
 
+NEAR_COPIES = "near-copies of training rows"
 _CHUNK = 2000
 _FEW_GROUPS, _TUNED_AT = 50, 100  # groups of rows that a candidate with rivals needs, and that its bets suit best
 _MIXED = 0.02  # of every forecast is uniform, so that one surprise does not decide
@@ -331,7 +336,8 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
     question.left.clear()
     scored, mine, theirs = _Scored(rule), _Forecast(question, question.candidate), _Forecast(question, question.other)
     scored.rivals = {name: [] for name in (rule.constant, *mine.rivals)}
-    rows = _rows(question, rule, after, mine.until)
+    fields = unrepeated(question.project.query, question.settings.name)
+    rows = _rows(question, rule, after, mine.until, fields)
     while batch := list(islice(rows, _CHUNK)):
         scored.notes = scored.notes or mine.report(batch)
         for row, (ours, other, *others) in zip(batch, rule.scores(batch, mine, theirs), strict=True):
@@ -339,8 +345,7 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
             scored.other.append(other)
             for scores, score in zip(scored.rivals.values(), others, strict=True):
                 scores.append(score)
-            situation = row.decision.situation
-            scored.groups.append(situation.episode or situation.text or dumps(situation.state))
+            scored.groups.append(row.decision.situation.episode or _kin(row, fields))
             scored.most = max(scored.most, len(row.decision.candidates))
         if question.progress is not None:
             question.progress("prove", len(scored.groups), None)
@@ -349,17 +354,28 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
         raise InvalidInput(
             f"No settled decision of {question.settings.name!r} can be evidence{f': {listed}' if listed else ''}.",
             code="no_evidence",
-            hint="Import later rows, or send outcomes with `headway signal`, then prove again.",
+            hint="Import rows about other situations: a text of which only a number is new is no evidence."
+            if question.left[NEAR_COPIES]
+            else "Import later rows, or send outcomes with `headway signal`, then prove again.",
         )
     return scored
 
 
-def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until: float) -> Iterator[Settled]:
+def _kin(row: Settled, fields: Sequence[str]) -> str:
+    return kin_of(row.decision.situation.text, row.decision.situation.state, fields)
+
+
+def _rows(
+    question: ProofQuestion, rule: _Rewards | _Actions, after: int, until: float, fields: Sequence[str]
+) -> Iterator[Settled]:
     """Rows after a time that neither policy was trained on, with what the rule needs; `left` counts the others."""
     unread = Unread(question.project, question.settings, question.candidate, question.other)
+    read: set[str] = set()
     for row in _settled(question):
-        early = row.decision.at <= until or not unread.speaks(row.decision, row.first or None)
-        if row.decision.source != "mined" and early:
+        spoken = unread.speaks(row.decision, row.first or None)
+        if not spoken and row.decision.situation.episode is None:
+            read.add(_kin(row, fields))
+        if row.decision.source != "mined" and (row.decision.at <= until or not spoken):
             rule.see(row)
     for row in _settled(question):
         if row.decision.seq <= after or not unread.speaks(row.decision, row.first or None):
@@ -370,6 +386,8 @@ def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until:
             question.left["with a mined label"] += 1
         elif not rule.usable(row):
             question.left["without a reward"] += 1
+        elif row.decision.situation.episode is None and _kin(row, fields) in read:
+            question.left[NEAR_COPIES] += 1
         else:
             yield row
 
