@@ -1,4 +1,4 @@
-"""The types of both clients, for a strict type checker. `make lint` checks this file; nothing runs it.
+"""The types of a project and of both clients, for a strict type checker. `make lint` checks this file; nothing runs it.
 
 A line with `type: ignore` is an error that the checker must find: an unused ignore fails the check.
 """
@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+import headway
 from headway.client import AsyncClient, Client, Decided, Event
+
+
+def right_here() -> None:
+    with headway.open() as project:
+        assert_type(project.learn("route", family="bandit", depth=2), str)
+        assert_type(project.prove(against="current"), headway.Verdict)
+        assert_type(project.withdraw("dec_1", "solved", rater="ann"), None)
+        project.prove(agianst="current")  # type: ignore[call-arg]
+        project.plan("route", uplift="much")  # type: ignore[arg-type]
 
 
 def right() -> None:

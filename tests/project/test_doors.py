@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -224,3 +226,18 @@ def test_requests_with_one_id_in_the_same_microsecond_are_distinguished(tmp_path
     assert first == second
     assert asks[0].is_new(first)
     assert not asks[1].is_new(second)
+
+
+def test_a_verb_has_a_signature_and_documentation_before_its_first_use() -> None:
+    script = """
+import inspect, sys
+import headway
+from headway.project import Project
+assert "headway.project.prove.examine" not in sys.modules
+assert "against: 'str' = 'current'" in str(inspect.signature(Project.prove)), inspect.signature(Project.prove)
+for name in dir(Project):
+    assert name.startswith("_") or inspect.getdoc(getattr(Project, name)) or not callable(getattr(Project, name)), name
+class Mine(Project): pass
+assert Mine.prove is Project.prove
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -16,7 +16,7 @@ from headway.project.project import Project
 
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport
-    from headway.project.data.import_file import ImportOptions, ImportReport
+    from headway.project.data.import_file import ImportReport
     from headway.project.data.leaks import leaks_document
     from headway.project.data.transform import TransformReport
     from headway.project.decide.consider import Ask, Considered
@@ -52,7 +52,6 @@ __all__ = [
     "DeletionReport",
     "Details",
     "Examined",
-    "ImportOptions",
     "ImportReport",
     "JudgedEvidence",
     "Offer",
@@ -93,7 +92,7 @@ __all__ = [
 # Loaded on first use: a deciding server needs no code that learns, proves, imports or deletes.
 _WHERE = {
     "data.erase": ("DeletionReport",),
-    "data.import_file": ("ImportOptions", "ImportReport"),
+    "data.import_file": ("ImportReport",),
     "data.leaks": ("leaks_document",),
     "data.transform": ("TransformReport",),
     "decide.consider": ("Ask", "Considered"),

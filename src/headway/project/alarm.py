@@ -48,8 +48,11 @@ class AlarmDetail(TypedDict):
     explore: float
 
 
-def check_alarm(project: Project, task: str, *, who: str) -> Entry | None:
-    """The row of a new alarm, if the outcomes changed. Reads only what was decided and settled since the last check."""
+def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
+    """The ledger row of a new alarm if the outcomes of what is served have changed.
+
+    Reads only what was decided and settled since the last check.
+    """
     from headway.observe.served import ServedRows
     from headway.prove.streams import find
 
@@ -126,7 +129,7 @@ def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -
     )
 
 
-def end_alarm(project: Project, task: str, *, why: str, who: str) -> Entry | None:
+def end_alarm(project: Project, task: str, *, why: str, who: str = "") -> Entry | None:
     """End every open alarm of a task; None if there is none. A promotion or rollback ends them as well."""
     if project.ledger.heads(task).alarm is None:
         return None
@@ -138,7 +141,7 @@ def end_alarm(project: Project, task: str, *, why: str, who: str) -> Entry | Non
 
 
 def alarms(project: Project, task: str) -> list[Alarm]:
-    """Every alarm of a task, oldest first."""
+    """Every alarm of a task, oldest first, with the reason why it ended."""
     raised: list[Alarm] = []
     for entry in project.ledger.entries(task, "alarm", "promote", "rollback"):
         if entry.kind == "alarm" and "ended" not in entry.detail:

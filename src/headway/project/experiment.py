@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["experiment", "start_experiment", "stop_experiment"]
 
 
-def start_experiment(project: Project, task: str, *, policy: str | None, share: float | None, who: str) -> Entry:
-    """Give a candidate a share of the traffic until its test ends; the cheapest share unless one is given.
+def start_experiment(
+    project: Project, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""
+) -> Entry:
+    """Let a candidate decide on a share of the traffic until its test ends; without `share`, on the cheapest.
 
     The experiment that is running already is returned as it is; one with another policy ends as "replaced".
     """
@@ -130,8 +132,8 @@ def _needed(cost: VerdictCost, share: float) -> int | None:
     return cost.by_share[nearest]
 
 
-def stop_experiment(project: Project, task: str, *, why: str, who: str) -> Entry:
-    """End the running experiment; `why` is an ending ("better", "worse", "no difference", "replaced") or a reason."""
+def stop_experiment(project: Project, task: str, *, why: str = "stopped", who: str = "") -> Entry:
+    """End the running experiment. `why`: "better", "worse", "no difference", "replaced", or any other reason."""
     project.settings.task(task)
     running = project.ledger.experiment(task)
     if running is None:

@@ -49,8 +49,8 @@ _LEAST = 30  # rows of an action before and after the change, to say how it chan
 _TRIES = 5  # a policy that learns as it decides may publish a snapshot between the look and the rollback
 
 
-def guard(project: Project, task: str, *, who: str) -> Entry | None:
-    """End what is proven worse: the current policy, or else the canary or experiment; None if nothing is.
+def guard(project: Project, task: str, *, who: str = "") -> Entry | None:
+    """Take back what acts and is proven worse: restore the previous policy, or end the canary or experiment.
 
     Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
     Replies are judged by votes: another policy would have written another text.
@@ -137,7 +137,7 @@ def _outcomes_on(
 # -- the end of an alarm
 
 
-def close_alarm(project: Project, task: str, *, who: str) -> Entry | None:
+def close_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     """End the open alarms of a task if no other policy was shown to be better since; None if it is too early."""
     together = latest_alarms(project, task)
     if not any(alarm.open for alarm in together):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,18 +82,20 @@ def learn(
     project: Project,
     task: str,
     *,
-    family: str | None,
-    seed: int | None,
-    progress: Progress | None,
-    knobs: Mapping[str, Any],
+    family: str | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
     trust: Sequence[str] = (),
     mined: bool = False,
     shadow: bool = False,
     who: str = "",
+    **knobs: Any,
 ) -> str:
-    """Learn a candidate and publish it; its reference. Rows with mined labels are read only if `mined` is set.
+    """Learn a candidate from settled decisions; returns its reference, `bandit@4f2a`.
 
-    `shadow`: it does not take the place of the candidate that is under test; it is next.
+    Fields that reveal the outcome (`leaks`) are omitted, except those in `trust`: you know that they
+    existed before the outcome. Mined labels count only with `mined`. A candidate replaces the one that is under
+    test; a `shadow` waits until that test is over.
     """
     settings = project.settings.task(task)
     family = family or settings.family
@@ -101,7 +103,6 @@ def learn(
     teacher = project.catalogue.learner(family, encoder=encoder)
     rows = readable(project, task, trust=trust, mined=mined)
     seed = settings.seed if seed is None else seed
-    knobs = dict(knobs)
     resume = knobs.pop("resume", None)
     start = _start(project, settings, family, resume)
     reads = project.catalogue.family(family).material
@@ -182,7 +183,7 @@ class _LearningLog:
         self._log.end(policy)
 
 
-def next_candidate(project: Project, task: str, *, who: str) -> str | None:
+def next_candidate(project: Project, task: str, *, who: str = "") -> str | None:
     """Make the newest shadow the candidate, as it was learned; its reference, or None if there is none."""
     shadow = project.ledger.heads(task).shadow
     if shadow is None:
@@ -246,7 +247,7 @@ def _work(project: Project, task: str, family: str, *, carry_on: bool) -> Path:
 
 
 def due(project: Project, task: str) -> int:
-    """The number of newly settled decisions still missing before the next learning."""
+    """The number of newly settled decisions still missing before learning is due; 0: it is due."""
     project.settle(task)
     newest = project.ledger.last(task, "candidate", "shadow")
     mark = int(newest.detail.get("upto", 0)) if newest is not None else 0
@@ -254,7 +255,10 @@ def due(project: Project, task: str) -> int:
 
 
 def fold(project: Project, task: str) -> str | None:
-    """The current policy's state, with all rows settled since its mark added and replaced rows removed."""
+    """Online tasks: fold settled rows into the current policy and publish a snapshot; its reference, if new.
+
+    All rows settled since its mark are added to its state, and rows that others replaced are removed.
+    """
     settings = project.settings.task(task)
     serving = project.servings.of(settings)
     if PolicyRef.parse(serving.ref).built_in:

@@ -35,20 +35,23 @@ _Row = dict[str, Any]  # what a row of the ledger says beside the policy: why, e
 
 def promote(
     project: Project,
-    policy: str | None,
+    policy: str | None = None,
     *,
-    because: Verdict | None,
-    task: str | None,
-    who: str,
-    trust: Sequence[str] = (),
-    accepted: Mapping[Reliance, bool],
-    note: str = "",
+    because: Verdict | None = None,
+    task: str | None = None,
+    who: str = "",
+    trust_keys: Sequence[str] = (),
+    trust_claims: bool = False,
+    predicts_only: bool = False,
+    why: str = "",
 ) -> Entry:
-    """Make a candidate current if the gate admits it; `note` is the reason that the user gives.
+    """Make a candidate current, on evidence; GateRefused if the evidence is not sufficient.
 
-    `accepted`: what the evidence may rest on because a person says so; the ledger records it.
+    `trust_keys` may decide it alone; `trust_claims`: it may rest on probabilities that a client sent;
+    `predicts_only`: on better predictions. The ledger records these, and your own reason (`why`).
     """
-    trusted = known_raters(project, trust)
+    trusted = known_raters(project, trust_keys)
+    accepted: dict[Reliance, bool] = {"claims": trust_claims, "predictions": predicts_only}
     heads = None if task is None else project.ledger.heads(task)
     candidate = candidate_policy(project, policy, task, heads)
     settings = project.settings.task(candidate.task)
@@ -56,8 +59,8 @@ def promote(
     heads = heads or project.ledger.heads(candidate.task)
     current = current_policy(project, settings, heads)
     row = _admitted(project, settings, candidate, current, because, trusted, accepted)
-    if note.strip():
-        row["detail"]["note"] = note.strip()
+    if why.strip():
+        row["detail"]["note"] = why.strip()
     return _become(project, settings, "promote", (candidate.ref, candidate.digest), heads=heads, who=who, **row)
 
 
@@ -121,9 +124,9 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy) -> Conflict 
 
 
 def rollback(
-    project: Project, task: str, *, to: str | None, why: str, who: str, evidence_id: str | None = None
+    project: Project, task: str, *, to: str | None = None, why: str = "", who: str = "", evidence_id: str | None = None
 ) -> Entry:
-    """Make the previous policy, or `to`, current again."""
+    """Make the previous policy (or `to`) current again."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
     current = current_policy(project, settings, heads)
@@ -149,7 +152,9 @@ def _become(
     return entry
 
 
-def canary(project: Project, policy: str | None, *, share: float, task: str | None, who: str) -> Entry:
+def canary(
+    project: Project, policy: str | None = None, *, share: float, task: str | None = None, who: str = ""
+) -> Entry:
     """Let a candidate decide on a share of the traffic; share 0 ends it."""
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
@@ -169,15 +174,21 @@ def canary(project: Project, policy: str | None, *, share: float, task: str | No
     return _aside(project, candidate, "canary", why=why, who=who, detail={"share": share})
 
 
-def shadow(project: Project, policy: str | None, *, task: str | None, who: str) -> Entry:
-    """Mark a candidate as a shadow: compared without acting."""
+def shadow(project: Project, policy: str | None = None, *, task: str | None = None, who: str = "") -> Entry:
+    """Mark a candidate as a shadow: it is compared and never acts."""
     return _aside(project, candidate_policy(project, policy, task), "shadow", why="compared without acting", who=who)
 
 
 def retire(
-    project: Project, policy: str, *, task: str | None, why: str, who: str, evidence_id: str | None = None
+    project: Project,
+    policy: str,
+    *,
+    task: str | None = None,
+    why: str = "",
+    who: str = "",
+    evidence_id: str | None = None,
 ) -> Entry:
-    """Retire a candidate."""
+    """Retire a candidate; it can still be promoted later."""
     candidate = candidate_policy(project, policy, task)
     current = current_policy(project, project.settings.task(candidate.task))
     if candidate.digest == current.digest:

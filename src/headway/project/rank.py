@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import Ranked
-from headway.nouns.records import Decision, Reader, Situation
+from headway.nouns.records import OWNER, Decision, Reader, Situation
 from headway.project.decide.inputs import Offer, checked_state, checked_text
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ _NEWEST = 200
 def rank(
     project: Project,
     task: str,
-    candidates: Iterable[Offer] | None,
-    text: str,
+    candidates: Iterable[Offer] | None = None,
+    text: str = "",
     *,
     state: dict[str, Any] | None = None,
     role: str = "",
     policy: str | None = None,
 ) -> list[Ranked]:
-    """Candidates in order of predicted reward; nothing is logged."""
+    """Candidates in order of predicted reward, with the uncertainty of each; nothing is logged."""
     settings = project.settings.task(task)
     offered = project.offers.candidates(task, candidates, settings.actions)
     situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
@@ -52,7 +52,7 @@ def rank(
     return sorted(ranked, key=lambda candidate: -candidate.predicted)
 
 
-def latest_situation(project: Project, task: str, reader: Reader) -> Decision | None:
+def latest_situation(project: Project, task: str, reader: Reader = OWNER) -> Decision | None:
     """The latest decision of a ranking task: its state is what `rank` and `score` assume where none is given.
 
     It is one that the reader may read, among the newest of the task.

@@ -31,8 +31,8 @@ def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
     return new
 
 
-def withdraw(project: ProjectFolder, subject: str, name: str, *, rater: str, key: str) -> None:
-    """Withdraw a signal."""
+def withdraw(project: ProjectFolder, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
+    """Withdraw a signal, so that it no longer counts."""
     row = Signal(subject=_subject(subject), name=name, value=None, rater=rater, key=key, at=project.clock())
     project.store.signal([row])
 
@@ -42,10 +42,10 @@ def checked(
     subject: str,
     values: Mapping[str, float],
     *,
-    rater: str,
-    key: str,
-    at: float | None,
-    label: str,
+    rater: str = "",
+    key: str = "",
+    at: float | None = None,
+    label: str = "",
 ) -> list[Signal]:
     """Signals as rows, each value checked against the task's reward."""
     subject = _subject(subject)
@@ -85,7 +85,7 @@ def unread(project: ProjectFolder, task: str, names: Iterable[str]) -> list[str]
     ]
 
 
-def settle(project: ProjectFolder, task: str, *, again: bool) -> int:
+def settle(project: ProjectFolder, task: str, *, again: bool = False) -> int:
     """Settle all outcomes that are known; returns the number written."""
     settings, rewards = project.settings.task(task), project.rewards(task)
     needs_decision = isinstance(settings.reward, str)

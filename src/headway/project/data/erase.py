@@ -66,11 +66,15 @@ def erase(
     rewrite: bool = True,
     waiting: Waiting | None = None,
 ) -> DeletionReport:
-    """Delete the matching rows in one transaction, settle draws that lost signals again, and clean the disk.
+    """Delete decisions, or the signals of one rater, permanently.
 
-    Nothing else settles at the same time. If an online policy publishes a snapshot meanwhile, it starts over.
-    `dry_run` does everything and rolls back, so that its counts are exact. `rewrite` returns the space to the disk.
-    `waiting` is told why, if somebody else has to finish first.
+    project.erase(DeletionFilter(rater="ann"))
+    project.erase(DeletionFilter(before=time.time() - 90 * 86_400, task="route"), dry_run=True)
+
+    It happens in one transaction; draws that lost signals are settled again, and the disk is cleaned. Nothing else
+    settles at the same time. If an online policy publishes a snapshot meanwhile, it starts over. `dry_run` does
+    everything and rolls back, so that its counts are exact. `rewrite` returns the space to the disk. `waiting` is
+    told why, if somebody else has to finish first.
     """
     for attempt in range(_ATTEMPTS):
         try:

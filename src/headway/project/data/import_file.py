@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.protocols import Progress
@@ -31,22 +31,10 @@ if TYPE_CHECKING:
     from headway.prove.leaks import LeakDetector, Leaks
     from headway.reward.compose import Rewards
 
-__all__ = ["ImportOptions", "ImportReport", "import_file"]
+__all__ = ["ImportReport", "import_file"]
 
 OnError = Literal["stop", "skip"]
 _LISTED = 100  # problems and conflicts that a report lists; all are counted
-
-
-class ImportOptions(TypedDict, total=False):
-    """Options of an import."""
-
-    format: str  # "auto", or a format of the catalogue
-    task: str | None  # the format's own by default
-    columns: Mapping[str, str]  # our name → the name in the file
-    candidates: Iterable[str]
-    dry_run: bool
-    on_error: OnError
-    progress: Progress | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +121,7 @@ class _Tally:
 
 def import_file(
     project: Project,
-    path: Path,
+    path: Path | str,
     *,
     format: str = "auto",
     task: str | None = None,
@@ -143,7 +131,13 @@ def import_file(
     on_error: OnError = "stop",
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Check a file, store its new rows, and report."""
+    """Import external history, idempotently; values that the file does not have stay unknown.
+
+    project.import_file("training-buffer.jsonl")                        # the format is recognised
+    project.import_file("log.csv", task="route", columns={"action": "model", "reward": "score", "propensity": "p"})
+    project.import_file("log.jsonl", dry_run=True)                      # only the report
+    """
+    path = Path(path)
     known = _format(project, path, format, columns)
     digest = digest_of(path)
     options = Options(columns=columns or {}, candidates=tuple(candidates), name=path.stem)

@@ -51,7 +51,10 @@ def transform(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TransformReport:
-    """Write the train and tune parts of a task to `out`; the file appears completely or not at all."""
+    """Write the input of `learn` (the train and tune parts) to `out`: one JSON object per row, without leaky fields.
+
+    The file appears completely or not at all.
+    """
     if out.exists() and not overwrite:
         raise Conflict(
             f"{str(out)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText, most_apart
+from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
 from headway.nouns.times import rfc3339
@@ -59,45 +60,45 @@ _LATEST = 10_000  # decisions among which questions to raters are chosen
 # -- one decision
 
 
-def explain(project: Project, identifier: str) -> Explanation:
-    """Who made a decision, why, with which probabilities, and how it went."""
-    decision = project.query.decision(identifier)
-    project.settle(decision.task)
-    signals = project.query.signals(identifier)
+def explain(project: Project, decision: str) -> Explanation:
+    """How a decision was made: policy, reason, probabilities and outcome."""
+    stored = project.query.decision(parse_decision_id(decision))
+    project.settle(stored.task)
+    signals = project.query.signals(stored.id)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    heads, again = project.heads(decision.id), None
+    heads, again = project.heads(stored.id), None
     if heads:
-        why, asked_again = _heads_again(project, decision)
+        why, asked_again = _heads_again(project, stored)
     else:
-        again, gone = _asked_again(project, decision)
+        again, gone = _asked_again(project, stored)
         why, asked_again = f"not known any more: {gone}" if again is None else again.why, again is not None
-    situation = decision.situation
+    situation = stored.situation
     return Explanation(
-        id=decision.id,
-        task=decision.task,
-        at=rfc3339(decision.at),
+        id=stored.id,
+        task=stored.task,
+        at=rfc3339(stored.at),
         text=situation.text,
         state=situation.state,
         episode=situation.episode,
         step=situation.step,
         role=situation.role,
-        policy=decision.policy,
-        policy_hash=decision.policy_hash,
-        exploration=decision.exploration,
-        source=decision.source,
-        draw=decision.draw_id or decision.id,
-        assigned=decision.assigned,
-        action=decision.action,
-        propensity=decision.propensity or None,
-        candidates=_candidates(decision, again),
+        policy=stored.policy,
+        policy_hash=stored.policy_hash,
+        exploration=stored.exploration,
+        source=stored.source,
+        draw=stored.draw_id or stored.id,
+        assigned=stored.assigned,
+        action=stored.action,
+        propensity=stored.propensity or None,
+        candidates=_candidates(stored, again),
         signals=tuple(signals),
-        outcome=project.query.outcome(decision),
-        parts=project.rewards(decision.task).parts(values),
+        outcome=project.query.outcome(stored),
+        parts=project.rewards(stored.task).parts(values),
         why=why,
         asked_again=asked_again,
         confidence=None if again is None else again.opinion.confidence,
         heads=heads,
-        reply=_reply(project, decision),
+        reply=_reply(project, stored),
     )
 
 
@@ -139,18 +140,18 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
     )
 
 
-def replay(project: Project, identifier: str) -> Replay:
-    """The replay of a decision with the same policy and seed, and the stored decision."""
-    decision = project.query.decision(identifier)
-    factored = project.heads(identifier) and not decision.claimed
-    replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, decision)
-    exact = replayed.action == decision.action and difference == 0.0 if replayed else None
+def replay(project: Project, decision: str) -> Replay:
+    """Replay a decision with the same policy and seed, and compare; or report what is missing."""
+    stored = project.query.decision(parse_decision_id(decision))
+    factored = project.heads(stored.id) and not stored.claimed
+    replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, stored)
+    exact = replayed.action == stored.action and difference == 0.0 if replayed else None
     return Replay(
-        id=decision.id,
-        policy=decision.policy,
-        policy_hash=decision.policy_hash,
-        seed=decision.seed,
-        stored=DrawnAction(action=decision.action, propensity=decision.propensity),
+        id=stored.id,
+        policy=stored.policy,
+        policy_hash=stored.policy_hash,
+        seed=stored.seed,
+        stored=DrawnAction(action=stored.action, propensity=stored.propensity),
         exact=exact,
         gone=gone,
         replayed=replayed,
@@ -207,7 +208,7 @@ def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, st
 
 
 def status(project: Project) -> ProjectStatus:
-    """Every declared task: its current policy, candidate, counts and next step."""
+    """Every task: its current policy, candidate, counts and next step."""
     tasks: list[TaskStatus] = []
     for name in project.tasks():
         try:
@@ -288,7 +289,7 @@ def task_evidence(project: Project, task: str) -> str | None:
 
 
 def next_step(project: Project, task: str, policy: str | None = None) -> NextStep:
-    """The next step for a task, or for one of its policies."""
+    """The next command for a task, or for one of its policies."""
     candidate = None if policy is None else candidate_policy(project, policy, task)
     return step_of(standing(project, task, candidate), _activity(project.query.counts(task)))
 
@@ -340,22 +341,22 @@ class JudgedEvidence:
         }
 
 
-def judge_evidence(project: Project, identifier: str) -> JudgedEvidence:
+def judge_evidence(project: Project, evidence: str) -> JudgedEvidence:
     """Stored evidence as text, with the next step."""
     from headway.prove.page import page_of
 
-    evidence = stored_evidence(project, identifier)
-    settings = project.settings.task(evidence.task)
+    stored = stored_evidence(project, evidence)
+    settings = project.settings.task(stored.task)
     current = current_policy(project, settings)
-    verdict = dated(project, gate.verdict(evidence, gate_rules(settings)))
-    candidate = CandidatePolicy(task=evidence.task, ref=evidence.candidate, digest=evidence.candidate_hash)
+    verdict = dated(project, gate.verdict(stored, gate_rules(settings)))
+    candidate = CandidatePolicy(task=stored.task, ref=stored.candidate, digest=stored.candidate_hash)
     return JudgedEvidence(
-        evidence=evidence,
+        evidence=stored,
         page=page_of(verdict),
         state=verdict.state,
-        current=evidence.candidate_hash == current.digest,
-        fresh=evidence.against_hash == current.digest,
-        next=step_of(standing(project, evidence.task, candidate)),
+        current=stored.candidate_hash == current.digest,
+        fresh=stored.against_hash == current.digest,
+        next=step_of(standing(project, stored.task, candidate)),
         more=verdict.more,
         until=verdict.until,
     )

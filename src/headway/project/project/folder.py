@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from headway.decide import explore
-from headway.nouns.errors import Damaged, HeadwayError
+from headway.nouns.errors import Damaged
 from headway.nouns.ids import episode_id, parse_decision_id
 from headway.nouns.kit import Catalogue, catalogue
 from headway.nouns.protocols import Clock
@@ -46,6 +46,13 @@ Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # called with
 
 class ProjectFolder:
     """A project that decides and accepts signals. Thread-safe."""
+
+    consider_many = decide.consider  # for servers that group requests
+    submit = decide.submit
+    submit_ask = decide.submit_ask
+    checked_signals = signal.checked
+    withdraw = signal.withdraw
+    settle = signal.settle
 
     def __init__(
         self,
@@ -110,21 +117,6 @@ class ProjectFolder:
     ) -> Considered:
         """The decision that `decide` would store, not stored yet."""
         return decide.one(self, Ask(task, text, candidates, details))
-
-    def consider_many(self, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
-        """A considered decision per ask, or its error: for servers that group requests."""
-        return decide.consider(self, asks)
-
-    def submit(self, considered: Iterable[Considered]) -> Future[list[Decision]]:
-        """Store considered decisions as one atomic batch; the future is done when they are durable."""
-        return decide.submit(self, considered)
-
-    def submit_ask(self, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
-        """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
-
-        Without `opening` it draws inside its episode, whose earlier draw stays valid.
-        """
-        return decide.submit_ask(self, ask, opening=opening)
 
     def heads(self, decision: str) -> tuple[DrawnHead, ...]:
         """The heads of a factored decision, the first one first: choice, probabilities and what was allowed.
@@ -198,22 +190,10 @@ class ProjectFolder:
         return signal.signal(self, rows, early=early)
 
     def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
+        """Store checked signals; the future is done when they are durable."""
         storing = self.store.submit_signals(signals, early=early)
         self.tell_after(storing, signals)
         return storing
-
-    def checked_signals(
-        self,
-        subject: str,
-        values: Mapping[str, float],
-        *,
-        rater: str = "",
-        key: str = "",
-        at: float | None = None,
-        label: str = "",
-    ) -> list[Signal]:
-        """Signals as rows, each value checked against the task's reward."""
-        return signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
 
     def unread_signals(self, subject: str, names: Iterable[str]) -> list[str]:
         """Sentences about signals that neither the reward nor a guard of the task reads; see `signal.unread`."""
@@ -223,10 +203,6 @@ class ProjectFolder:
     def unread_names(self, task: str) -> list[str]:
         """The same about the signals of the latest decisions of a task."""
         return signal.unread(self, task, self.query.signal_names(task))
-
-    def withdraw(self, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
-        """Withdraw a signal, so that it no longer counts."""
-        signal.withdraw(self, subject, name, rater=rater, key=key)
 
     def end_episode(self, task: str, episode: str, ending: Ending = "terminated", *, key: str | None = None) -> None:
         """End an episode: it accepts no more decisions. With `key`, only if that key opened it."""
@@ -248,14 +224,11 @@ class ProjectFolder:
         return read
 
     def rewards(self, task: str) -> Rewards:
+        """The reward definition of a task."""
         rewards = self._rewards.get(task)
         if rewards is None:
             rewards = self._rewards[task] = self.settings.rewards(task)
         return rewards
-
-    def settle(self, task: str, *, again: bool = False) -> int:
-        """Settle all outcomes that are known; returns the number written."""
-        return signal.settle(self, task, again=again)
 
     def rescore(self, task: str) -> int:
         """Compute every reward again under the present definition; returns the number changed."""
@@ -264,6 +237,7 @@ class ProjectFolder:
         return self.settle(task, again=True)
 
     def outcome(self, decision: str) -> Outcome:
+        """How a decision went, settled up to now."""
         stored = self.query.decision(parse_decision_id(decision))
         self.settle(stored.task)
         return self.query.outcome(stored)

@@ -28,7 +28,10 @@ _PILOT = 4000  # rows that a cost is estimated from, the newest of them
 
 
 def verdict_cost(project: Project, task: str, *, policy: str | None = None, power: float = 0.8) -> VerdictCost:
-    """What a verdict on a candidate will cost from now on; the newest candidate unless one is named."""
+    """The decisions and days that a verdict on a candidate will take, with the log alone and with a share.
+
+    It is about the newest candidate unless one is named.
+    """
     from headway.prove.shares import cheapest
 
     candidate = candidate_policy(project, policy, task)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.settings import TaskSettings
 
-__all__ = ["Examined", "RollbackTest", "examine"]
+__all__ = ["Examined", "RollbackTest", "examine", "prove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,24 @@ class Examined:
     rules: gate.GateRules
     measured: Evidence  # before one key at a time is left out and the look is charged
     seen: SeenRows | None = None
+
+
+def prove(
+    project: Project,
+    policy: str | None = None,
+    *,
+    against: str = "current",
+    task: str | None = None,
+    progress: Progress | None = None,
+    trust_keys: Sequence[str] = (),
+    crew: Crew | None = None,
+) -> Verdict:
+    """Is this candidate better than the current policy? The newest candidate unless one is named.
+
+    A verdict that depends on one key's ratings is refused, unless that key is in `trust_keys`. A `crew` plays
+    the episodes of a proof by a world side by side; the verdict is the same.
+    """
+    return examine(project, policy, against=against, task=task, progress=progress, trust=trust_keys, crew=crew).verdict
 
 
 def examine(

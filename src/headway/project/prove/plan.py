@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["plan"]
 
 
-def plan(project: Project, task: str, *, uplift: float, power: float, register: bool, policy: str | None) -> Planned:
-    """How many decisions (or episodes, or rows) a test of this size needs.
+def plan(
+    project: Project, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None
+) -> Planned:
+    """The number of decisions (or episodes, or rows) needed to prove an uplift of this size.
 
-    `register` fixes the horizon in the ledger beforehand.
+    `register` fixes that horizon in the ledger in advance.
     """
     from headway.prove.about import About
 

@@ -30,7 +30,7 @@ _LOOKS = 20  # the latest ones, among which those at earlier states of a policy 
 
 
 def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
-    """The state of a task from ledger and store; about its newest candidate unless one is given."""
+    """The state of a task, for `next_step` and the background loop; about its newest candidate unless one is given."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
     current = current_policy(project, settings, heads)

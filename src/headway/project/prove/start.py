@@ -38,8 +38,10 @@ class Readiness:
     experiment: bool = False  # the log alone does not decide in time
 
 
-def readiness(project: Project, standing: Standing, candidate: CandidatePolicy) -> Readiness:
-    """Whether to start the test of a candidate that is not under test."""
+def readiness(project: Project, standing: Standing) -> Readiness:
+    """Whether the test of a candidate that is not under test starts now, and whether it needs an experiment."""
+    candidate = standing.candidate
+    assert candidate is not None
     settings, current = project.settings.task(standing.task), standing.current
     mine, other = (candidate.ref, candidate.digest), (current.ref, current.digest)
     if pick(ProofQuestion(project=project, settings=settings, candidate=mine, other=other)) != LOG:
