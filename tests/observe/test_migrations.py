@@ -9,8 +9,8 @@ from headway.observe.totals import DERIVED
 from headway.promote.ledger import Ledger
 from tests.observe.test_copy_store import everything, fill
 
-NEWEST = "0012_decisions_by_candidates"
-ADDED = ("0009_ledger_index_and_details", "0010_imported_order", "0011_totals", NEWEST)
+NEWEST = "0013_even_pairs"
+ADDED = ("0009_ledger_index_and_details", "0010_imported_order", "0011_totals", "0012_decisions_by_candidates", NEWEST)
 
 
 def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keeps_all_rows(ground, place):
@@ -24,9 +24,9 @@ def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keep
         connection.execute("ALTER TABLE imported DROP COLUMN place")
         for name in DERIVED:
             connection.execute(f"DROP TABLE {name}")
-        for name in ("settled_first", "episodes_by_task", "decisions_by_candidates"):
+        for name in ("settled_first", "episodes_by_task", "even_pairs"):
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM migrations WHERE name IN (?, ?, ?, ?)", ADDED)
+        connection.execute("DELETE FROM migrations WHERE name IN (?, ?, ?, ?, ?)", ADDED)
     before = everything(ground.database)
     again = open_database(place)
     after = everything(again)

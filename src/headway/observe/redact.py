@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -93,7 +93,7 @@ _CARD = re.compile(r"(?<![0-9.-])(?:[0-9][ -]?){12,18}[0-9](?![0-9-])")
 class Redactor:
     """Removes the kinds of data that the settings name; without any, it does nothing. Thread-safe."""
 
-    __slots__ = ("_finders", "_least", "_least_value", "_secrets", "kinds")
+    __slots__ = ("_finders", "_known", "_least", "_least_value", "_secrets", "kinds")
 
     def __init__(self, kinds: tuple[Redaction, ...] = ("secrets",)) -> None:
         self.kinds = kinds
@@ -101,6 +101,7 @@ class Redactor:
         self._finders: list[Callable[[str], Iterator[Span]]] = [_OTHERS[kind] for kind in kinds if kind in _OTHERS]
         self._least = 1_000_000_000 if not kinds else 6 if self._finders else 12
         self._least_value = 6 if self._finders else _LEAST
+        self._known = lru_cache(1024)(self.__call__)  # names of fields come again and again
 
     def __call__(self, text: str) -> str:
         """The text, with a mark in place of each removed part."""
@@ -108,7 +109,10 @@ class Redactor:
             return text
         spans: list[Span] = []
         if self._secrets:
-            spans += _secrets(text)
+            classes = text.encode("ascii", "replace").translate(_BYTES)
+            long = classes.find(_LONG)
+            if long >= 0 or b"0" in classes or "://" in text:
+                spans += _secrets(text, classes, long)
         for finder in self._finders:
             spans += finder(text)
         return _cut(text, spans) if spans else text
@@ -119,13 +123,13 @@ class Redactor:
             return state
         changed: dict[str, tuple[str, Value]] = {}
         for name, value in state.items():
-            known = name if len(name) < _LONG_NAME else self(name)
+            known = name if len(name) < _LONG_NAME else self._known(name)
             if type(value) is str and len(value) >= self._least_value and not value.isalpha():
                 text = f"{known}={value}"
                 found = self(text)
                 if found is not text:
                     changed[name] = known, found.removeprefix(f"{known}=")
-            if known is not name:
+            if known != name:
                 changed.setdefault(name, (known, value))
         if not changed:
             return state
@@ -156,12 +160,8 @@ class Redactor:
         return Candidate(name, features)
 
 
-def _secrets(text: str) -> Iterator[Span]:
-    """Secrets in a text, also overlapping ones."""
-    classes = text.encode("ascii", "replace").translate(_BYTES)
-    long = classes.find(_LONG)
-    if long < 0 and b"0" not in classes and "://" not in text:
-        return
+def _secrets(text: str, classes: bytes, long: int) -> Iterator[Span]:
+    """Secrets in a text, also overlapping ones; `long` is where its first long word begins, or -1."""
     if "PRIVATE KEY" in text or "Private-Lines" in text:
         yield from _private_keys(text)
     if "://" in text and "@" in text:

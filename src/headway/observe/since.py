@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.observe.database import chunks, placeholders
+from headway.observe.migrations import EVEN_PAIR
 from headway.observe.rows import decode_candidates
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
 
-__all__ = ["comparisons", "count_since", "first_decided", "latest_draws", "latest_rewards"]
-
-_ALL = 2**62
+__all__ = ["comparisons", "count_since", "first_decided", "latest_draws", "latest_even_pairs", "latest_rewards"]
 
 
 def count_since(database: Database, query: Query, task: str, at: float) -> int:
@@ -61,10 +60,8 @@ def latest_rewards(database: Database, query: Query, task: str, most: int) -> li
     return [int(seq) for (seq,) in reversed(rows)]
 
 
-def comparisons(
-    database: Database, query: Query, task: str, *, since: float = 0.0, newest: int | None = None
-) -> list[int]:
-    """The store's numbers of the decisions between two candidates, oldest first; `newest`: only so many."""
+def comparisons(database: Database, query: Query, task: str, *, since: float = 0.0) -> list[int]:
+    """The store's numbers of the decisions between two candidates, oldest first."""
     task_id = query.name_id("task", task)
     sets = database.query(
         "SELECT id, body FROM candidate_sets WHERE id IN "
@@ -73,10 +70,18 @@ def comparisons(
     )
     found: list[int] = []
     for pairs in chunks([number for number, body in sets if len(decode_candidates(body)) == 2]):
-        rows = database.query(  # +seq: else SQLite reads the whole task in the order of its index
-            f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) "
-            "AND at > ? ORDER BY +seq DESC LIMIT ?",
-            (task_id, *pairs, int(since * 1e6), newest or _ALL),
+        rows = database.query(
+            f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) AND at > ?",
+            (task_id, *pairs, int(since * 1e6)),
         )
         found += [int(seq) for (seq,) in rows]
-    return sorted(found)[-(newest or _ALL) :]
+    return sorted(found)
+
+
+def latest_even_pairs(database: Database, query: Query, task: str, most: int) -> list[int]:
+    """The store's numbers of the latest even draws between two candidates, oldest first, by an index of their own."""
+    rows = database.query(
+        f"SELECT seq FROM decisions WHERE task_id = ? AND {EVEN_PAIR} ORDER BY seq DESC LIMIT ?",
+        (query.name_id("task", task), most),
+    )
+    return [int(seq) for (seq,) in reversed(rows)]

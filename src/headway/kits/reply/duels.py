@@ -28,7 +28,7 @@ import msgspec
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
-from headway.observe.since import comparisons
+from headway.observe.since import latest_even_pairs
 
 if TYPE_CHECKING:
     from headway.observe.erasing import Erasing
@@ -116,7 +116,8 @@ def _compared(project: Project, task: str, pair: set[str]) -> Iterator[str]:
     """The questions of the newest comparisons of two policies, by digest."""
     from headway.kits.reply.comparison import QUESTION, digest
 
-    for row in project.query.outcomes(comparisons(project.database, project.query, task, newest=_MOST_COUNTED)):
+    newest = latest_even_pairs(project.database, project.query, task, _MOST_COUNTED)
+    for row in project.query.outcomes(newest):
         if {candidate.name for candidate in row.decision.candidates} == pair:
             situation = row.decision.situation
             yield str(situation.state.get(QUESTION) or digest(situation.text))
