@@ -17,7 +17,7 @@ from math import log
 
 import numpy as np
 
-from headway.prove.calibration import FALSE_ALARM, Misfit, exponent
+from headway.prove.calibration import FALSE_ALARM, PLACES, Misfit, exponent
 from headway.prove.log import Floats, Log
 
 __all__ = ["CarryOver"]
@@ -48,6 +48,7 @@ class CarryOver:
         self._add(_ALL, np.concatenate([self._last, draws[:, :-1]], axis=1), residual)
         self._last = draws[:, -1:]
         for name, codes in ({} if piece.origin is None else piece.origin.groups).items():
+            codes = codes % PLACES  # as in the check of repetition, so that a packed log gives the same sums
             order = np.argsort(codes, kind="stable")
             again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
             self._add(name, draws[:, order[again]], residual[order[again + 1]])

@@ -27,7 +27,7 @@ _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "statu
 _ORDER = "settled_seq"  # the tensor with the order of the rows
 _MAYBE = ("replayed", "decided_at", "settled_at")
 _LABELS = ("keys", "sources")
-_FLAGS = ("chosen_only", "beyond")
+_FLAGS = ("chosen_only", "beyond", "claimed")
 Tensors = Mapping[str, NDArray[Any]]
 
 

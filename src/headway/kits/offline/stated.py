@@ -43,6 +43,7 @@ class Stated:
     regions: dict[str, str] = field(default_factory=dict)  # where one key alone decides
     unchecked_keys: list[str] = field(default_factory=list)
     test: str = ""  # the row of the ledger that charged the error budget
+    seen_s: float = 0.0  # the age of the log
 
     @classmethod
     def of(cls, evidence: Evidence, *, measured: Evidence, recomputed: Evidence) -> Stated:
@@ -60,6 +61,7 @@ class Stated:
             regions={rater.name: rater.region for rater in evidence.raters if rater.region},
             unchecked_keys=list(evidence.unchecked[len(measured.unchecked) :]),
             test=evidence.test,
+            seen_s=evidence.seen_s,
         )
 
     def added(self, evidence: Evidence) -> Evidence:
@@ -76,6 +78,7 @@ class Stated:
             counts={**evidence.counts, **self.counts},
             unchecked=(*evidence.unchecked, *self.unchecked),
             test=self.test,
+            seen_s=self.seen_s,
         )
         return with_regions(evidence, self.regions, self.unchecked_keys)
 
@@ -92,6 +95,7 @@ class Stated:
         yield "whether one key alone decides somewhere"
         if self.unchecked or self.unchecked_keys:
             yield "what could not be checked"
+        yield "the age of the log"
         yield f"the charged test {self.test}" if self.test else "that no test was charged"
 
 
