@@ -24,6 +24,7 @@ required = ["solved"]
 
 [tasks.route.guards.latency_s]
 tolerance = 0.5
+range = [0, 60]
 
 [tasks.reply]
 actions = ["brief", "detailed"]

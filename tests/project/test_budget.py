@@ -10,6 +10,7 @@ import pytest
 import headway
 from headway.project import Project
 from headway.project.prove import screen
+from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.terms import present_terms
 from tests.project.conftest import play
 
@@ -165,8 +166,9 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
         project.servings.pipeline("route", better.config, *who)
         for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))
     )
-    assert screen._compared(rows, learned, chance).difference > 0.05
-    assert screen._compared(rows, chance, learned).difference < -0.05
+    today = ActionsToday(project, settings)
+    assert screen._compared(rows, learned, chance, today).difference > 0.05
+    assert screen._compared(rows, chance, learned, today).difference < -0.05
 
 
 def test_an_automatic_rollback_is_not_charged(project: Project) -> None:

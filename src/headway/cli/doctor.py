@@ -259,7 +259,8 @@ def _unread(project: Project) -> Iterator[Finding]:
     for task in project.tasks():
         try:
             warnings = project.unread_names(task)
-        except HeadwayError:  # the settings of the task cannot be used, which is a finding of its own
+            unfit, changing = unfit_sentences(project, task), changing_outcomes(project, task)
+        except HeadwayError:  # settings that cannot be used, or a damaged store: findings of their own
             continue
         if warnings:
             yield Finding(
@@ -268,9 +269,9 @@ def _unread(project: Project) -> Iterator[Finding]:
                 found=" ".join(warnings)[:300],
                 cure="Send the name that the reward reads, or add this one to `reward` or `guards` in headway.toml.",
             )
-        for sentence in unfit_sentences(project, task):
+        for sentence in unfit:
             yield Finding(name=f"ranges of {task}", ok=None, found=sentence)
-        if changing := changing_outcomes(project, task):
+        if changing:
             yield Finding(name=f"outcomes of {task}", ok=None, found=" ".join(changing))
 
 

@@ -74,7 +74,7 @@ def change_column(folder: Path, name: str) -> None:
 def test_a_changed_column_is_detected(pack: Path, tmp_path: Path) -> None:
     for column in ("logged", "settled_at", "reward"):
         change_column(copied := copytree(pack, tmp_path / column), column)
-        with pytest.raises(Damaged, match="differs at|cannot be recomputed"):
+        with pytest.raises(Damaged, match=r"differs at|cannot be recomputed"):
             verify(copied)
 
 

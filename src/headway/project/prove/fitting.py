@@ -98,14 +98,14 @@ def _reward(project: Project, settings: TaskSettings, rows: Sequence[Settled]) -
 
 
 def _guards(settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
+    if not (settings.guards and rows):
+        return []
     from headway.prove.guards import unknown_guard
 
     sentences = []
     for rule in guard_rules(settings):
         values = np.array([row.signals.get(rule.name, np.nan) for row in rows])
         known = values[np.isfinite(values)]
-        if not rows:
-            continue
         message, cure = unknown_guard(rule, known, "decision of the latest")
         missing = 1.0 - known.size / values.size
         if message:
