@@ -118,6 +118,31 @@ def test_a_lost_store_acknowledges_nothing_more_and_no_other_process_makes_a_new
     assert set(after) <= set(before), "nothing new beside a running server"
 
 
+def test_no_command_makes_a_new_store_beside_a_server_whose_folder_was_deleted(
+    tmp_path: Path,
+    served: Callable[..., Running],  # noqa: F811
+) -> None:
+    running = served()
+    for _ in range(20):
+        assert running.decide().status_code == 201
+    shutil.rmtree(tmp_path / ".headway")
+    for command in (["watch", "--once"], ["status"], ["decide", "route", "hello", "--candidates", "small,large"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "headway", "-C", str(tmp_path), *command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert (done.returncode, "nothing is stored any more" in said) == (1, True), said
+        assert not (tmp_path / ".headway" / "headway.db").exists()
+    _is_lost(running, "folder deleted")
+    running.stop()
+    shutil.rmtree(tmp_path / ".headway")
+    with headway.open(tmp_path, environ={}) as project:  # nobody uses the old one any more
+        assert project.query.counts("route").decisions == 0
+
+
 def test_a_file_that_is_put_back_continues_with_every_row(tmp_path: Path, served: Callable[..., Running]) -> None:  # noqa: F811
     running = served()
     store = tmp_path / ".headway" / "headway.db"

@@ -8,6 +8,7 @@ import pytest
 import headway
 from headway.observe.served import ServedRows
 from headway.project import Project
+from headway.project.prove.change import changed_from
 
 TOML = (
     '[tasks.route]\nactions = ["small", "large"]\nfallback = "large"\n'
@@ -38,13 +39,13 @@ class Traffic:
             self.open += self.project.submit(asks).result()
             self.clock.now += 60.0
 
-    def signal(self, chances, *, only=lambda pick: True, value=lambda won: float(won)):
+    def signal(self, chances, *, only=lambda pick: True, value=lambda won: float(won), rater=""):
         """Report the open decisions that `only` admits; `chances` by action."""
         rows, left = [], []
         for pick in self.open:
             if only(pick):
                 won = self.rng.random() < chances[pick.action]
-                rows += self.project.checked_signals(pick.id, {"reward": value(won)})
+                rows += self.project.checked_signals(pick.id, {"reward": value(won)}, rater=rater)
             else:
                 left.append(pick)
         self.project.submit_signals(rows).result()
@@ -198,4 +199,69 @@ def test_a_promotion_is_no_alarm(traffic):
     assert traffic.check() is None
     traffic.project.rollback("route", to="uniform@0", why="a person says so")
     traffic.serve(800, 0.6, 0.7)
+    assert traffic.check() is None
+
+
+def rated(traffic, n, large, **chances):
+    """Decisions that three keys rate in turn; `chances` of "large" by key, where they are not `large`."""
+    for _ in range(n // 60):
+        traffic.decide(60)
+        for number, rater in enumerate(("ann", "bob", "cid")):
+            mine = {pick.id for pick in traffic.open[number :: 3 - number]}
+            traffic.signal(
+                {"large": chances.get(rater, large), "small": 0.6}, only=lambda p, m=mine: p.id in m, rater=rater
+            )
+
+
+def test_a_key_that_alone_shows_a_change_is_named_and_nothing_follows(traffic):
+    project = traffic.project
+    rated(traffic, 900, 0.75)
+    assert traffic.check() is None
+    rated(traffic, 600, 0.75, bob=0.0)
+    entry = traffic.check()
+    assert entry is not None
+    (alarm,) = project.alarms("route")
+    assert (alarm.key, alarm.explore) == ("bob", 0.0)
+    assert "Only outcomes of the key 'bob' show it" in str(alarm)
+    assert "Only outcomes of the key 'bob' show it" in project.status().tasks[0].document()["alarms"][0]["text"]
+    assert changed_from(project, "route") == 0  # proofs and learning keep their rows
+    rated(traffic, 600, 0.75, bob=0.0)
+    assert traffic.check() is None
+    rated(traffic, 600, 0.2, bob=0.0)  # what the others show is no less an alarm because of it
+    assert traffic.check() is not None
+    assert [(alarm.key, alarm.explore, alarm.open) for alarm in project.alarms("route")] == [
+        ("bob", 0.0, True), ("", 0.5, True),
+    ]  # fmt: skip
+    assert traffic.check() is None
+    project.end_alarm("route", why="seen")
+    rated(traffic, 600, 0.2, bob=0.0)
+    assert traffic.check() is None
+
+
+def test_a_change_that_several_keys_show_names_none(traffic):
+    rated(traffic, 900, 0.75)
+    rated(traffic, 300, 0.2)
+    assert traffic.check() is not None
+    (alarm,) = traffic.project.alarms("route")
+    assert (alarm.key, alarm.explore) == ("", 0.5)
+
+
+def test_a_trusted_key_raises_alarms_like_everybody(tmp_path):
+    traffic = Traffic(tmp_path, TOML.replace("reward_after_s", 'trust_keys = ["bob"]\nreward_after_s'))
+    rated(traffic, 900, 0.75)
+    rated(traffic, 600, 0.75, bob=0.0)
+    assert traffic.check() is not None
+    (alarm,) = traffic.project.alarms("route")
+    assert (alarm.key, alarm.explore) == ("", 0.5)
+    traffic.project.close()
+
+
+def test_a_key_that_is_the_only_one_is_named(traffic):
+    for large in (0.75, 0.2):
+        traffic.decide(600)
+        traffic.signal({"large": large, "small": 0.6}, rater="agent")
+    assert traffic.check() is not None
+    assert [(alarm.key, alarm.explore) for alarm in traffic.project.alarms("route")] == [("agent", 0.0)]
+    traffic.decide(100)
+    traffic.signal({"large": 0.2, "small": 0.6}, rater="agent")
     assert traffic.check() is None

@@ -13,6 +13,7 @@ export interface AlarmAnswer {
   after: number;
   rows: number[];
   at: string;
+  key: string;
   text: string;
 }
 

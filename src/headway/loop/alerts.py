@@ -194,6 +194,7 @@ def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
         "before": alarm.before,
         "after": alarm.after,
         "rows": list(alarm.rows),
+        "key": alarm.key,
         "policy": alarm.policy,
         "at": rfc3339(alarm.at),
         **ended,

@@ -30,6 +30,7 @@ class Alarm:
     seq: int  # the ledger's number
     ended: str = ""  # why it ended; empty: it is open
     ended_at: float | None = None
+    key: str = ""  # the only key whose outcomes show it: nothing was changed automatically; empty: others' do as well
 
     @property
     def open(self) -> bool:
@@ -46,16 +47,19 @@ class Alarm:
         }
 
     def __str__(self) -> str:
-        return sentence(self.action, self.segment, self.since, (self.before, self.after), self.rows)
+        return sentence(self.action, self.segment, self.since, (self.before, self.after), self.rows, self.key)
 
 
-def sentence(action: str, segment: str, since: float, means: tuple[float, float], rows: Sequence[int]) -> str:
+def sentence(
+    action: str, segment: str, since: float, means: tuple[float, float], rows: Sequence[int], key: str = ""
+) -> str:
     """What changed, where and since when, for people."""
     what = f"{action!r}" if action else "What is served"
     where = f" for the role {segment!r}" if segment else ""
     when = rfc3339(since)[:19].replace("T", " ")
     before, after = means
+    only = f" Only outcomes of the key {key!r} show it, so nothing was changed: inspect them." if key else ""
     return (
         f"{what}{where} earns {after:.2f} instead of {before:.2f} since {when} UTC "
-        f"({rows[1]:,} outcomes, {rows[0]:,} before)."
+        f"({rows[1]:,} outcomes, {rows[0]:,} before).{only}"
     )

@@ -65,6 +65,7 @@ class ServedRows:
         self._roles: dict[int, int] = {}
         self._sets: dict[int, tuple[int, ...]] = {}
         self._canaries: dict[tuple[int, int], bool] = {}
+        self.without: dict[int, dict[str, float]] = {}  # decision → key → reward without its signals; filled by alarms
 
     def update(self) -> bool:
         """Read what is new; whether an outcome is."""
@@ -170,6 +171,8 @@ class ServedRows:
         """The last row about a decision counts."""
         if not rows or not self._status.size:
             return
+        for row in rows:
+            self.without.pop(int(row[1]), None)
         seqs = self._columns[_SEQ]
         _, decisions, rewards, statuses = zip(*rows, strict=True)
         wanted = np.array(decisions, dtype=np.int64)

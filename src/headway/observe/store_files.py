@@ -7,6 +7,7 @@
 SQLite itself writes on into a file that was deleted. All processes that use a store lock `headway.db.open.lock`, which
 holds what its last writer left: the identity of the three files, size and header of the first one, and the state of
 the checkpoints. What changed while that state did not was not written by SQLite: a database browser raises no alarm.
+The project's folder is locked as well: it remains if .headway is deleted, and then nobody makes a new store there.
 Not covered: bytes that another program changes behind the header without changing the file's size.
 """
 
@@ -55,6 +56,7 @@ class StoreFiles:
         self.lost: Unavailable | None = None  # once it is set, nothing is written any more
         self._lock_path = Path(f"{path}.open.lock")
         self._lock: int | None = None
+        self._folder: int | None = None
         self._held: list[tuple[int, int]] = []
         self._store, self._log = _NONE, _NONE
         self._index: mmap.mmap | None = None  # its start, as SQLite itself maps it
@@ -77,19 +79,36 @@ class StoreFiles:
         except BlockingIOError:
             alone = False
         fcntl.flock(self._lock, fcntl.LOCK_SH)
+        first = self._lock_folder()
         lost = os.pread(self._lock, _LONGEST, _LAYOUT.size).decode("utf-8", "replace")
         if lost:
             raise self._loses(int(lost[0]), lost[1:])
-        self._claim(self._read(), alone=alone)
+        self._claim(self._read(), alone=alone, first=first)
         return alone
 
-    def _claim(self, known: _Known | None, *, alone: bool) -> None:
+    def _lock_folder(self) -> bool:
+        """Lock the folder around .headway as in use; whether nobody else does."""
+        home = self.paths[0].parent
+        if home.name != ".headway":
+            return True
+        self._folder = os.open(home.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        first = True
+        for how in (fcntl.LOCK_EX, fcntl.LOCK_SH):
+            try:
+                fcntl.flock(self._folder, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                first = False
+            except OSError:  # a file system that locks no folders
+                break
+        return first
+
+    def _claim(self, known: _Known | None, *, alone: bool, first: bool) -> None:
         """Makes sure that the store is a regular file that only its owner can read, and the one that was used."""
         path = self.paths[0]
         try:
             status = path.lstat()
         except FileNotFoundError:
-            if known is not None or not alone:
+            if known is not None or not (alone and first):
                 raise self._loses(0, "is gone") from None
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
             return
@@ -136,6 +155,9 @@ class StoreFiles:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
     # -- the check
 

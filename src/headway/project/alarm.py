@@ -1,13 +1,20 @@
-"""Alarms of a task: rows of the ledger of kind `alarm`."""
+"""Alarms of a task: rows of the ledger of kind `alarm`.
+
+No single key raises one that acts: where the others' outcomes do not show the change at half of its strength, the alarm
+names the key, nothing follows from it, and the others' outcomes are watched on. Not covered: keys that collude, keys
+after the eighth by outcomes. A key in `trust_keys` counts like everybody.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 
 from headway.nouns.alarm import Alarm, sentence
+from headway.nouns.records import is_own
 from headway.observe.jobs import Jobs
 from headway.observe.rows import dumps, loads
 from headway.project.prove.subject import current_policy
@@ -31,6 +38,7 @@ __all__ = [
 ]
 
 EXPLORE = 0.5  # the share of random choices while an alarm is open
+_MOST_KEYS = 8
 _BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings
 
 
@@ -46,6 +54,7 @@ class AlarmDetail(TypedDict):
     after: float
     rows: list[int]
     explore: float
+    key: NotRequired[str]
 
 
 def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
@@ -54,7 +63,7 @@ def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     Reads only what was decided and settled since the last check.
     """
     from headway.observe.served import ServedRows
-    from headway.prove.streams import find
+    from headway.prove.streams import LIMIT, find
 
     if task in project.servings.compared:
         return None  # a vote between two policies is not an outcome of one
@@ -64,11 +73,20 @@ def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     if not served.update():
         return None
     mature = served.mature()
+    still_open = [alarm for alarm in alarms(project, task) if alarm.open]
+    for alarm in still_open:
+        mature = _without(project, task, served, mature, alarm.key)
     changed = find(_stream_rows(project, task, served, mature), _known(project, task, mature))
     if changed is None:
         return None
+    key = ""
+    for name in _suspects(project, task, served, mature):
+        others = _without(project, task, served, mature, name)
+        same = find(_stream_rows(project, task, served, others), _known(project, task, others), LIMIT / 2)
+        if same is None or same.change.fall != changed.change.fall:
+            key = name
+            break
     change = changed.change
-    still_open = [alarm for alarm in alarms(project, task) if alarm.open]
     detail: AlarmDetail = {
         "stream": changed.stream,
         "action": changed.action,
@@ -78,9 +96,48 @@ def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
         "before": round(change.before, 6),
         "after": round(change.after, 6),
         "rows": list(change.rows),
-        "explore": EXPLORE if changed.matters else max((alarm.explore for alarm in still_open), default=0.0),
+        "explore": EXPLORE
+        if changed.matters and not key
+        else max((alarm.explore for alarm in still_open), default=0.0),
+        "key": key,
     }
     return raise_alarm(project, task, detail, who=who)
+
+
+def _suspects(project: Project, task: str, served: ServedRows, rows: MatureRows) -> list[str]:
+    """The keys that are not trusted, those with most outcomes first."""
+    trusted = project.settings.task(task).trust_keys
+    if all(is_own(name) or name in trusted for name in project.query.names("rater")):
+        return []
+    shares = _shares(project, task, served, rows)
+    counts = Counter(name for seq in rows.seq.tolist() for name in shares[seq])
+    return [name for name, _ in counts.most_common() if not is_own(name) and name not in trusted][:_MOST_KEYS]
+
+
+def _without(project: Project, task: str, served: ServedRows, rows: MatureRows, key: str) -> MatureRows:
+    """The rows as they are without the signals of a key."""
+    if not key:
+        return rows
+    shares = _shares(project, task, served, rows)
+    given = zip(rows.seq.tolist(), rows.reward.tolist(), strict=True)
+    rewards = np.array([shares[seq].get(key, reward) for seq, reward in given])
+    kept = np.flatnonzero(np.isfinite(rewards))
+    columns = ("seq", "at", "action", "role", "likely", "own", "config")
+    return replace(rows, reward=rewards[kept], **{name: getattr(rows, name)[kept] for name in columns})
+
+
+def _shares(project: Project, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
+    """By decision: its reward without each of its raters, NaN if there is none; read once per outcome."""
+    from headway.project.prove.rows import reward_without
+
+    rewards = project.rewards(task)
+    unread = [seq for seq in rows.seq.tolist() if seq not in served.without]
+    for row in project.query.outcomes(unread, raters=rewards.counting or True):
+        several = len(row.said) > 1
+        served.without[row.decision.seq] = {
+            name: reward_without(row, name, rewards) if several else np.nan for name in row.said
+        }
+    return served.without
 
 
 def _stream_rows(project: Project, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
@@ -110,12 +167,16 @@ def settings_of(body: str) -> str:
 
 
 def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
-    """Earlier alarms: what they touch is compared from the change on, and not at all while they are open."""
+    """Earlier alarms: what they touch is compared from the change on, and not at all while they are open.
+
+    An open one of a single key touches nothing: its outcomes are left out.
+    """
     from headway.prove.streams import Known
 
     return [
         Known(action=alarm.action, row=None if alarm.open else int(np.searchsorted(rows.at, alarm.since)))
         for alarm in alarms(project, task)
+        if not (alarm.open and alarm.key)
     ]
 
 
@@ -123,7 +184,7 @@ def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -
     """Write the row of an alarm; serving, proofs and learning read it from the ledger."""
     current = current_policy(project, project.settings.task(task))
     means = (detail["before"], detail["after"])
-    why = sentence(detail["action"], detail["segment"], detail["since"], means, detail["rows"])
+    why = sentence(detail["action"], detail["segment"], detail["since"], means, detail["rows"], detail.get("key", ""))
     return record_change(
         project, task, "alarm", current.ref, current.digest, expects=current.expects, why=why, who=who, detail=detail
     )
@@ -180,4 +241,5 @@ def _alarm(entry: Entry) -> Alarm:
         policy=entry.policy,
         at=entry.at,
         seq=entry.seq,
+        key=detail.get("key", ""),
     )

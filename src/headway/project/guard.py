@@ -22,12 +22,12 @@ import numpy as np
 
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, InvalidInput
 from headway.nouns.evidence import Verdict
-from headway.project.alarm import end_alarm
+from headway.project.alarm import alarms, end_alarm
 from headway.project.decide.serving import baseline_ref
 from headway.project.experiment import stop_experiment
 from headway.project.promote import retire
 from headway.project.promote import rollback as roll_back
-from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change, latest_alarms
+from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change
 from headway.project.prove.examine import RollbackTest, examine
 from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
 from headway.promote import gate
@@ -139,17 +139,17 @@ def _outcomes_on(
 
 def close_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     """End the open alarms of a task if no other policy was shown to be better since; None if it is too early."""
-    together = latest_alarms(project, task)
-    if not any(alarm.open for alarm in together):
+    opened = [alarm for alarm in alarms(project, task) if alarm.open]
+    if not opened:
         return None
     order = project.query.draws(task)
-    since = int((order.at > together[0].at * 1e6).sum())
+    since = int((order.at > opened[0].at * 1e6).sum())
     why = f"no policy was shown to be better within {MOST_DECISIONS:,} decisions" if since >= MOST_DECISIONS else ""
     if not why and since >= LEAST_DECISIONS:
         why = _still_better(project, task)
     if not why:
         return None
-    alike = _changed_alike(project, order.seq[: order.mature()].tolist(), together[0])
+    alike = _changed_alike(project, order.seq[: order.mature()].tolist(), opened[0])
     return end_alarm(project, task, why=f"{alike}; {why}" if alike else why, who=who)
 
 

@@ -82,18 +82,18 @@ class _OutcomeStream:
     explored: bool = False
 
 
-def find(rows: StreamRows, known: Sequence[Known] = ()) -> StreamChange | None:
+def find(rows: StreamRows, known: Sequence[Known] = (), least: float = LIMIT) -> StreamChange | None:
     """The change to report: of one action if that explains it, the strongest one; of everything if several fell."""
     everything, streams = _everything(rows, known), list(_of_actions(rows, known))
-    changes = _changes(rows, streams, LIMIT)
+    changes = _changes(rows, streams, least)
     served = {change.action for change in changes if not change.explored}
     if everything is not None and (not changes or len(served) > 1):
-        fall = _change(rows, everything, LIMIT)
+        fall = _change(rows, everything, least)
         if fall is not None and served:
             return fall
         if fall is not None:
             # The same rows are in its streams: one of them that is half-way there tells where it happened.
-            changes = _changes(rows, [stream for stream in streams if not stream.explored], LIMIT / 2) or [fall]
+            changes = _changes(rows, [stream for stream in streams if not stream.explored], least / 2) or [fall]
     return max(changes, key=lambda change: change.change.strength, default=None)
 
 

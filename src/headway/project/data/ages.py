@@ -43,7 +43,7 @@ def ages_of_rows(project: Project, task: str, *, upto: int, by: SplitBy) -> Ages
 def _changes(project: Project, task: str, rows: Sequence[Settled]) -> tuple[ChangedAction, ...]:
     """The last change of every action by the alarms; one about all that is served counts where rows confirm it."""
     latest: dict[tuple[str, str], int] = {}
-    for alarm in alarms(project, task):
+    for alarm in (alarm for alarm in alarms(project, task) if not alarm.key):
         names = [alarm.action] if alarm.action else _changed_actions(rows, alarm.from_decision)
         for name in names:
             where = (name, alarm.segment)

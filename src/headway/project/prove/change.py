@@ -18,9 +18,12 @@ BEFORE_CHANGE = "before outcomes changed"  # what the counts of an evidence call
 
 
 def latest_alarms(project: Project, task: str) -> list[Alarm]:
-    """The alarms of the last change: those raised while an earlier one of them was open belong together."""
+    """The alarms of the last change: those raised while an earlier one of them was open belong together.
+
+    Those that only one key shows change nothing.
+    """
     together: list[Alarm] = []
-    for alarm in alarms(project, task):
+    for alarm in (alarm for alarm in alarms(project, task) if not alarm.key):
         if together and all(before.ended_at is not None and before.ended_at <= alarm.at for before in together):
             together = []
         together.append(alarm)

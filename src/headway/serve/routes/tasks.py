@@ -40,6 +40,7 @@ class AlarmAnswer(msgspec.Struct, frozen=True, kw_only=True):
     after: float
     rows: list[int]
     at: str
+    key: str
     text: str
 
 
