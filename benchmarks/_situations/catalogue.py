@@ -265,6 +265,12 @@ SITUATIONS: tuple[Situation, ...] = (
         ],
     ),
     Situation(
+        "mute_key",
+        "attack: one key asks for a third of the comparisons and never answers; others who dislike the reply leave",
+        votes.mute_key,
+        [Control("80% of the others prefer it", votes.mute_key_on_a_better_one)],
+    ),
+    Situation(
         "two_collude",
         "attack: two of six keys vote for the candidate, whatever it says",
         votes.two_collude,

@@ -14,6 +14,7 @@ from headway.project import publish_policy
 SETTINGS = 'kind = "reply"\n'
 HONEST = ("ann", "bob", "cem", "dan")
 COLLUDERS = ("mallory", "trent")
+MUTE = "mute"
 MOST, EVERY = 200, 5
 MEASURED = {  # an adapter with which nothing else is wrong
     "logprob_gap": 0.0, "kl": 0.0, "perplexity_ratio": 1.0, "probe_length": 20.0, "champion_length": 20.0,
@@ -24,15 +25,16 @@ MEASURED = {  # an adapter with which nothing else is wrong
 
 
 def compared(
-    seed: int, *, preferred: float, losers_answer: float = 1.0, colluders: float = 0.0, settings: str = SETTINGS
+    seed: int, *, preferred: float, losers_answer: float = 1.0, colluders: float = 0.0, mute: float = 0.0
 ) -> Ending:
     """Up to 200 comparisons, and a look after every fifth.
 
     The candidate is truly preferred in a share `preferred` of them. Who prefers the other reply answers with
-    probability `losers_answer`; a share `colluders` goes to two keys that always vote for the candidate.
+    probability `losers_answer`; a share `colluders` goes to two keys that always vote for the candidate, and
+    a share `mute` to one that never answers.
     """
     ending = Ending()
-    with Client(settings, seed=seed, task="reply") as client:
+    with Client(SETTINGS, seed=seed, task="reply") as client:
         project, rng = client.project, client.rng
         learned = Learned(
             family="language", tensors={"lora": np.ones(4, np.float32)}, knobs={}, metrics={}, baselines={},
@@ -43,10 +45,12 @@ def compared(
             client.next_id()
             colluding = rng.random() < colluders
             rater = (COLLUDERS if colluding else HONEST)[int(rng.integers(2 if colluding else len(HONEST)))]
+            silent = mute > 0.0 and rng.random() < mute
+            rater = MUTE if silent else rater
             asked = duels.choose(project, "reply", candidate, "base@0")
             duel = duels.seal(project, asked, ("the candidate's", "the other's"), key=rater)
             wins = colluding or rng.random() < preferred
-            if wins or rng.random() < losers_answer:
+            if not silent and (wins or rng.random() < losers_answer):
                 duels.vote(project, "reply", duel.id, float((duel.left == "the candidate's") == wins), rater=rater)
             if place % EVERY != EVERY - 1:
                 continue
@@ -75,6 +79,16 @@ def losers_answer(seed: int) -> Ending:
 def some_silent_and_better(seed: int) -> Ending:
     """One in four who dislike the candidate's reply leaves; it is better by more than that."""
     return compared(seed, preferred=0.75, losers_answer=0.75)
+
+
+def mute_key(seed: int) -> Ending:
+    """Replies are equally good, losers leave in silence, and one key asks for a third of all and never answers."""
+    return compared(seed, preferred=0.5, losers_answer=0.25, mute=1 / 3)
+
+
+def mute_key_on_a_better_one(seed: int) -> Ending:
+    """The same key, and a candidate that the others prefer and say so."""
+    return compared(seed, preferred=0.8, mute=1 / 3)
 
 
 def two_collude(seed: int) -> Ending:

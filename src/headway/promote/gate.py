@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
-from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, with_key_checks
+from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, rests_on, with_key_checks
 from headway.promote.reliance import reliance_words, unseen_changes
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
@@ -310,13 +310,7 @@ def resting_on(verdict_: Verdict, trusted: Iterable[str]) -> tuple[str, ...]:
     """The trusted keys that a pass depends on; for the ledger."""
     if verdict_.evidence is None or not verdict_.passed:
         return ()
-    allowed = {*trusted, *verdict_.evidence.trusted}
-    deciding = verdict_.evidence.deciding()
-    return tuple(
-        rater.name
-        for rater in verdict_.evidence.raters
-        if rater.name in allowed and (rater.name in deciding or rater.region)
-    )
+    return rests_on(verdict_.evidence, {*trusted, *verdict_.evidence.trusted})
 
 
 def _stale(evidence: Evidence, rules: GateRules) -> str:

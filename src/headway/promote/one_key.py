@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from shlex import quote
 
 from headway.nouns.evidence import Diagnostic, Evidence, RaterShare
 
-__all__ = ["ONE_KEY", "ONE_KEY_REGION", "depends_on", "with_key_checks"]
+__all__ = ["ONE_KEY", "ONE_KEY_REGION", "depends_on", "rests_on", "with_key_checks"]
 
 ONE_KEY = "one_key"
 ONE_KEY_REGION = "one_key_region"
 
 
 def with_key_checks(evidence: Evidence, trusted: frozenset[str]) -> tuple[Evidence, tuple[str, ...]]:
-    """The evidence with the check that no single key decides it, and the trusted keys that do.
+    """The evidence with the check that no key decides it, nor two who voted, and the trusted keys that do.
 
     Applies to a pass; `gate.accusers` is the same for a policy that is proven worse.
     """
@@ -37,8 +37,15 @@ def with_key_checks(evidence: Evidence, trusted: frozenset[str]) -> tuple[Eviden
     local = _local(evidence, [rater for rater in named if rater.region and rater.name not in allowed])
     names = (ONE_KEY, ONE_KEY_REGION)
     others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name not in names)
-    resting = tuple(rater.name for rater in named if rater.name in allowed and (rater.name in deciding or rater.region))
-    return replace(evidence, diagnostics=(*others, check, *local)), resting
+    return replace(evidence, diagnostics=(*others, check, *local)), rests_on(evidence, allowed)
+
+
+def rests_on(evidence: Evidence, trusted: Collection[str]) -> tuple[str, ...]:
+    """The trusted keys that a pass depends on, alone or with others."""
+    deciding = evidence.deciding()
+    found = (rater for rater in evidence.raters if not rater.own and (rater.name in deciding or rater.region))
+    names = (name for rater in found for name in rater.members or (rater.name,))
+    return tuple(dict.fromkeys(name for name in names if name in trusted))
 
 
 def _local(evidence: Evidence, bad: Sequence[RaterShare]) -> tuple[Diagnostic, ...]:
@@ -59,15 +66,13 @@ def _decided(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
     gave = f"the key {rater.name!r} rated {rater.share:.0%} of {evidence.n:,} {evidence.unit}"
     if rater.members:
         names = " and ".join(map(repr, rater.members))
-        gave = (
-            f"the keys {names} agree far more with one another than with the others; they rated {rater.share:.0%} of "
-            f"{evidence.n:,} {evidence.unit}"
-        )
+        agree = " agree far more with one another than with the others; they" if len(rater.members) > 2 else ""
+        gave = f"the keys {names}{agree} rated {rater.share:.0%} of {evidence.n:,} {evidence.unit}"
     whose = "their" if rater.members else "its"
     proven = "better" if rater.statistic <= 0.0 < evidence.statistic else "proven better"
     what = f"and without {whose} ratings {evidence.candidate} is not {proven} ({rater.others:,} {evidence.unit})"
     if rater.others == 0:
-        what = "and no other key rated any"
+        what = "and no other key rated any" + "; a third one is needed" * (len(rater.members) == 2)
     more = f"; the same applies to {', '.join(repr(other.name) for other in bad[1:])}" if len(bad) > 1 else ""
     return f"{gave}, {what}{more}"
 
@@ -86,7 +91,7 @@ def _untrusted(evidence: Evidence, bad: Sequence[RaterShare]) -> str:
     names = ", ".join(f'"{key}"' for key in keys)
     return (
         f"Inspect its ratings (`headway rewards analyze {evidence.task}`). Collect ratings from other keys, "
-        "so that the proof does not depend on one; or delete its ratings (`headway data delete --rater "
+        "so that the proof does not depend on so few; or delete its ratings (`headway data delete --rater "
         f"{quote(bad[0].name)}`). If you trust it: headway promote {evidence.task} {trust}, or "
         f"trust_keys = [{names}] in the task's settings."
     )

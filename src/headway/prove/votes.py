@@ -2,11 +2,14 @@
 
 - A comparison that was shown and not answered may have been lost: who dislikes what wins may not vote at all. For a
   pass it counts as lost, and for "worse" as won (`unanswered`), unless the task declares `missing = "at random"`.
-- A pass must hold without any one rater, and without a group of raters who agree with one another far more than with
-  the rest: the raters are split in two by how often each preferred the candidate, where the parts differ most. The
-  smaller part is treated like one rater if it differs beyond chance.
+  Who asks and never answers cannot block a proof: the unanswered ones of one asker count up to the answered ones of
+  the asker who has most of those. Who reaches this limit counts with at least as many losses as wins.
+- A verdict must hold without any two raters. Without two who collude, what the others say is a valid test by itself.
+  In these tests, the comparisons of askers who have answered none are left out: the test of all has counted them.
+- It must hold without a larger group that agrees far more than the rest: the raters are split in two by how often each
+  preferred the candidate, where the parts differ most. The smaller part is left out if it differs beyond chance.
 
-Not covered: colluders who are most of the raters, and more than two of them.
+Not covered: three colluders or more who hide among others or are most of the raters.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import exp, lgamma, log
 from typing import NamedTuple
 
@@ -29,6 +33,7 @@ __all__ = ["UNANSWERED", "BlindComparison", "counted", "from_preferences", "from
 UNANSWERED = "unanswered"
 _WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back
 _CHANCE = 0.05  # a split that raters who are all alike show more often than this is none
+_MOST_PAIRED = 32  # raters whose pairs are left out: those without whom the votes say least
 
 
 class BlindComparison(NamedTuple):
@@ -48,14 +53,21 @@ def from_votes(comparisons: Sequence[BlindComparison], about: About) -> Evidence
     """Evidence from comparisons in the order of their decisions, with every rater's share."""
     answered = [each.value for each in comparisons if each.value is not None]
     wins, losses = counted(answered)
-    unanswered = len(comparisons) - len(answered)
+    silent, spoken = _askers(comparisons)
+    most = max(spoken.values(), default=0)
+    unanswered = sum(min(count, most) for count in silent.values())
     evidence = from_preferences(wins, losses, about, ties=len(answered) - wins - losses, unanswered=unanswered)
-    askers = Counter(each.asked_by for each in comparisons if each.value is None)
     return replace(
         evidence,
         raters=tuple(_shares(comparisons, evidence)),
-        diagnostics=tuple(_named(check, askers) for check in evidence.diagnostics),
+        diagnostics=tuple(_named(check, silent, most) for check in evidence.diagnostics),
     )
+
+
+def _askers(comparisons: Sequence[BlindComparison]) -> tuple[Counter[str], Counter[str]]:
+    """How many comparisons of each asker are unanswered, and how many are answered."""
+    silent = Counter(each.asked_by for each in comparisons if each.value is None)
+    return silent, Counter(each.asked_by for each in comparisons if each.value is not None)
 
 
 def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0, unanswered: int = 0) -> Evidence:
@@ -121,45 +133,67 @@ def _unanswered(about: About, unanswered: int, n: int, *, decisive: bool) -> Dia
     )
 
 
-def _named(check: Diagnostic, askers: Counter[str]) -> Diagnostic:
-    """The check of unanswered comparisons with the keys that they were shown to."""
-    names = [f"{name!r} {count:,}" for name, count in askers.most_common(3) if name]
+def _named(check: Diagnostic, silent: Counter[str], most: int) -> Diagnostic:
+    """The check of unanswered comparisons with the keys that they were shown to, and what was set aside."""
+    names = [f"{name!r} {count:,}" for name, count in silent.most_common(3) if name]
+    aside = sum(max(0, count - most) for count in silent.values())
+    more = f"; {aside:,} more are set aside, as nobody else has answered more than {most:,}" if aside else ""
     if check.name != UNANSWERED or not names:
         return check
-    return replace(check, message=f"{check.message} (shown to {', '.join(names)})")
+    return replace(check, message=f"{check.message} (shown to {', '.join(names)}{more})")
 
 
 # -- raters
 
 
 def _shares(comparisons: Sequence[BlindComparison], evidence: Evidence) -> Iterator[RaterShare]:
-    """The share of each rater and of a group that agrees, and what the votes say without them."""
+    """The share of each rater and of a group that agrees, and of each two who decide, with what the rest says."""
     given = Counter(rater for each in comparisons for rater in each.by)
-    parties = [(rater,) for rater, _ in given.most_common()]
-    worst = not _at_random(evidence.declared)
-    for members in (*parties, *_groups(comparisons)):
-        rest = [[value for name, value in each.by.items() if name not in members] for each in comparisons]
-        wins, losses = counted([sum(values) / len(values) for values in rest if values])
-        left = sum(each.value is None and each.asked_by not in members for each in comparisons) if worst else 0
-        better, worse = _sides(wins, losses, left)
-        rows = sum(not set(members).isdisjoint(each.by) for each in comparisons)
-        yield RaterShare(
-            name=", ".join(members),
-            rows=rows,
-            share=rows / len(comparisons),
-            uplift=None,
-            own=len(members) == 1 and is_own(members[0]),
-            others=wins + losses,
-            statistic=better,
-            threshold=evidence.threshold,
-            statistic_worse=worse,
-            threshold_worse=log(_WORSE),
-            members=members if len(members) > 1 else (),
-        )
+    shares = [_share(comparisons, evidence, (rater,)) for rater, _ in given.most_common()]
+    yield from shares
+    for members in _groups(comparisons):
+        yield _share(comparisons, evidence, members)
+    better = evidence.shows_better
+    if not better and not evidence.shows_worse:
+        return
+
+    def beyond(share: RaterShare) -> float:
+        """How far what the others say is beyond the threshold; who decides alone is refused without a second one."""
+        return share.statistic - share.threshold if better else share.statistic_worse - share.threshold_worse
+
+    able = sorted((share for share in shares if not share.own and beyond(share) > 0.0), key=beyond)
+    for pair in combinations(able[:_MOST_PAIRED], 2):
+        share = _share(comparisons, evidence, tuple(sorted(each.name for each in pair)))
+        if beyond(share) <= 0.0:
+            yield share
+
+
+def _share(comparisons: Sequence[BlindComparison], evidence: Evidence, members: tuple[str, ...]) -> RaterShare:
+    """The share of these raters, and what the votes say without them."""
+    rest = [[value for name, value in each.by.items() if name not in members] for each in comparisons]
+    wins, losses = counted([sum(values) / len(values) for values in rest if values])
+    silent, spoken = _askers(comparisons)
+    most = max(spoken.values(), default=0)
+    left = sum(min(count, most) for asker, count in silent.items() if asker not in members and spoken[asker])
+    better, worse = _sides(wins, losses, 0 if _at_random(evidence.declared) else left)
+    rows = sum(not set(members).isdisjoint(each.by) for each in comparisons)
+    return RaterShare(
+        name=", ".join(members),
+        rows=rows,
+        share=rows / len(comparisons),
+        uplift=None,
+        own=len(members) == 1 and is_own(members[0]),
+        others=wins + losses,
+        statistic=better,
+        threshold=evidence.threshold,
+        statistic_worse=worse,
+        threshold_worse=log(_WORSE),
+        members=members if len(members) > 1 else (),
+    )
 
 
 def _groups(comparisons: Sequence[BlindComparison]) -> Iterator[tuple[str, ...]]:
-    """The raters who prefer the candidate, or the other policy, far more often than the rest do; at most one each."""
+    """Three raters or more who prefer one policy far more often than the rest do; at most one group for each policy."""
     said: dict[str, list[float]] = {}
     for each in comparisons:
         for rater, value in each.by.items():
@@ -174,7 +208,7 @@ def _groups(comparisons: Sequence[BlindComparison]) -> Iterator[tuple[str, ...]]
             sums = [[sum(votes[rater][place] for rater in part) for place in (side, 1 - side)] for part in parts]
             splits.append((_tail(*sums), size))
         chance, size = min(splits, default=(1.0, 0))
-        if chance < _CHANCE and 2 <= size <= max(2, len(ordered) // 2):
+        if chance < _CHANCE and 3 <= size <= len(ordered) // 2:
             yield tuple(sorted(ordered[:size]))
 
 

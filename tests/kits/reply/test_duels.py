@@ -228,3 +228,5 @@ def test_rating_and_voting_need_their_scope(served: Running) -> None:
         )
         assert client.post(f"{DUELS}/{'0' * 32}/vote", json={"preferred": "left"}).status_code == 403
         assert client.get("/v1/tasks/reply/replies").status_code == 403
+        asked = client.post(DUELS)
+        assert (asked.status_code, asked.json()["error"]["code"]) == (403, "wrong_scope"), "it could not vote"
