@@ -107,7 +107,7 @@ def test_honest_keys_are_not_in_the_way(opened: Opened, seed: int, monkeypatch: 
     assert verdict.passed, verdict.reasons
     assert verdict.evidence is not None
     assert [rater.region for rater in verdict.evidence.raters] == [""] * 4
-    assert verdict.evidence.unchecked == ()
+    assert [text.partition(" span ")[0] for text in verdict.evidence.unchecked] == ["the decisions"]
     monkeypatch.setattr(BanditLearner, "learn", None)  # relearned once, however often it is looked at
     assert project.prove(policy).passed
 
@@ -121,11 +121,12 @@ def test_what_was_not_checked_is_named(opened: Opened, monkeypatch: pytest.Monke
     verdict = project.prove(policy)
     assert verdict.evidence is not None
     assert verdict.passed, verdict.reasons
-    (late,) = verdict.evidence.unchecked
+    span, late = verdict.evidence.unchecked
+    assert span.startswith("the decisions span ")
     assert late.startswith("the choices without the keys 'key-")
     assert late.endswith("only those of the 8 with most ratings are compared")
     monkeypatch.setattr("headway.project.prove.keys._MOST_SECONDS", -1.0)
     monkeypatch.setattr("headway.project.prove.keys._relearned", {})
     slow = project.prove(policy)
     assert slow.evidence is not None
-    assert slow.evidence.unchecked[1].endswith("learning it again takes more than -1 s")
+    assert slow.evidence.unchecked[2].endswith("learning it again takes more than -1 s")

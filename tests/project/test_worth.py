@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +95,25 @@ def test_failures_that_nobody_reports_make_the_quality_unknown_and_not_108_perce
                 assert quality.low <= 0.75 / 0.9 <= quality.high
             else:
                 assert "set on_censored" in worth(opened).text
+
+
+def test_outcomes_that_are_corrected_later_do_not_raise_the_quality(tmp_path: Path) -> None:
+    """Failures of `small` read 1 for an hour: the decisions of the last hour and a quarter do not count."""
+    start, due, rng = time.time() - 200_000.0, deque[tuple[float, str]](), random.Random(3)
+    with project(tmp_path, "{ solved = 1.0, cost_usd = -1.0 }") as opened:
+        for minute in range(1500):
+            now = start + 60.0 * minute
+            opened.clock = lambda now=now: now
+            pick = opened.decide("route", f"question {minute % 7}")
+            given = solved(pick.action, rng)
+            wrong = pick.action == "small" and not given["solved"]
+            opened.signal(pick.id, given | ({"solved": 1.0} if wrong else {}))
+            if wrong:
+                due.append((now + 3600.0, pick.id))
+            while due and due[0][0] <= now:
+                opened.signal(due.popleft()[1], {"solved": 0.0})
+        shown = worth(opened)
+    assert 1400 <= shown.decisions <= 1440  # all but those of the last hour and a quarter
 
 
 def test_costs_beyond_the_range_of_the_reward_count_in_full(tmp_path: Path) -> None:

@@ -495,6 +495,7 @@ export interface Guard {
 export interface GuardAnswer {
   tolerance: number;
   direction: string;
+  range: [number, number] | null;
 }
 
 /** One head of a factored action: its choice, and what it was drawn from, given the choice of the first head. */

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,10 +50,11 @@ class Draws:
         """Only these rows."""
         return Draws(self.seq[chosen], self.at[chosen], self.action[chosen], self.final[chosen])
 
-    def mature(self) -> int:
+    def mature(self, before: float = inf) -> int:
         """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
 
-        Where every outcome is in, that is all of them; where outcomes take a day, those of up to a day ago.
+        Where every outcome is in, that is all of them up to the time `before`; where outcomes take a day, those of up
+        to a day ago.
         """
         change = np.zeros(len(self), dtype=np.int64)  # how many more actions have too many open rows after this one
         for action in np.unique(self.action):
@@ -61,7 +63,8 @@ class Draws:
             late = (still_open > OPEN_SHARE * np.arange(1, places.size + 1)).astype(np.int64)
             change[places] += np.diff(late, prepend=0)
         mature = np.flatnonzero(np.cumsum(change) == 0)
-        return int(mature[-1]) + 1 if mature.size else 0
+        old = int(np.searchsorted(self.at, before * 1e6, side="right"))
+        return min(int(mature[-1]) + 1, old) if mature.size else 0
 
 
 def draws(database: Database, query: Query, task: str, *, after: int = 0) -> Draws:

@@ -17,6 +17,7 @@ from headway.nouns.errors import HeadwayError
 from headway.nouns.times import rfc3339
 from headway.nouns.worth import TaskWorth, day_of, money, worth_text
 from headway.observe.since import count_since, latest_draws
+from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
 from headway.reward.cost_terms import cost_signal, cost_terms, unit_of, weight_text
 from headway.reward.presets import PRESETS
@@ -212,7 +213,7 @@ def _rows(
 
     from headway.prove.worth import WorthRows
 
-    seqs = _mature(project, settings.name)
+    seqs = _mature(project, settings)
     rows, target = _target(
         project,
         settings,
@@ -251,12 +252,13 @@ def _rows(
     )
 
 
-def _mature(project: Project, task: str) -> list[int]:
-    """The store's numbers of the newest decisions before the maturity mark, sought among the latest ones first."""
+def _mature(project: Project, settings: TaskSettings) -> list[int]:
+    """The store's numbers of the newest decisions with final outcomes, sought among the latest ones first."""
+    task, before = settings.name, final_before(project, settings)
     latest = latest_draws(project.database, project.query, task, _LATEST)
     for after in [latest[0] - 1, 0] if len(latest) == _LATEST else [0]:
         order = project.query.draws(task, after=after)
-        if (mature := order.mature()) >= _NEWEST:
+        if (mature := order.mature(before)) >= _NEWEST:
             break
     seqs: list[int] = order.seq[:mature][-_NEWEST:].tolist()
     return seqs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.evidence import CLIPPING, Diagnostic, Evidence
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Decision, Settled, Situation
+from headway.nouns.times import lasting
 from headway.observe.distribution import cut_rewards
 from headway.observe.experience import part_of, without
 from headway.observe.kin import unrepeated
@@ -43,6 +45,7 @@ MOST_SHARED = 0.01  # of the decisions; below it, their worst value is all that 
 MOST_FIELDS = 6  # of the state that are tried as groups
 TRAINING_READ, TRAINING_BLOCKS = 2000, 10
 SKEW_S = 60.0
+WEEK_S = 7 * 86_400.0
 
 
 class RowChecks:
@@ -61,6 +64,7 @@ class RowChecks:
         self._cuts = cut_rewards(project.database, query, task, sum(settings.range) / 2.0)
         self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
+        self._first, self._last = inf, -inf  # times of decisions that count
         counting = project.rewards(task).counting
         self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
         self._steps = self._attempts = 0
@@ -84,6 +88,7 @@ class RowChecks:
                     continue
                 self._seen.add(code)
             self._kept += 1
+            self._first, self._last = min(self._first, row.decision.at), max(self._last, row.decision.at)
             step, attempt = row.decision.seq in self._shared.steps, row.decision.seq in self._shared.attempts
             self._steps += step
             self._attempts += attempt
@@ -230,6 +235,8 @@ class RowChecks:
                 f"{self._alone:,} decisions have the probability of the chosen action only: whether actions depend on "
                 "the user, episode or situation (send `probabilities` of all actions)"
             )
+        if (span := self._last - self._first) < WEEK_S:
+            yield f"the decisions span {lasting(max(0.0, span))}: days of the week that differ are not seen"
         together = self._together
         if together.equal and not together.copies:
             yield "decisions from elsewhere share their times: which of them came first, and whether some are copies"

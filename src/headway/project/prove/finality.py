@@ -8,7 +8,7 @@ later, what was counted may have been too early, and the proof is another test.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
 from headway.nouns.evidence import Diagnostic
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
-__all__ = ["changing_outcomes", "frozen_lag", "measured_lags", "with_finality"]
+__all__ = ["changing_outcomes", "final_before", "frozen_lag", "measured_lags", "with_finality"]
 
 LATE = "late_outcomes"  # the check of outcomes that came after they counted as missing
 SOON_S = 60.0  # changes within a minute neither open another test nor need a word
@@ -45,14 +45,26 @@ def measured_lags(project: Project, settings: TaskSettings) -> ChangeLags:
 
 
 def changing_outcomes(project: Project, task: str) -> list[str]:
-    """The sentences about a task, for a status that is asked for all the time: measured again as the log grows."""
+    """The sentences about a task, for a status that is asked for all the time."""
     settings = project.settings.task(task)
+    return change_sentences(settings, _known_lags(project, settings))
+
+
+def final_before(project: Project, settings: TaskSettings) -> float:
+    """The time up to which decisions have their final outcomes, for a status as well."""
+    lags = _known_lags(project, settings)
+    return lags.until - _with_room(lags.slowest[1]) if lags.final else inf
+
+
+def _known_lags(project: Project, settings: TaskSettings) -> ChangeLags:
+    """The lags as last measured in this process, and again as the log grows."""
+    task = settings.name
     last = project.database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
     version = project.rewards(task).version
     known = project.change_lags.get(task)
     if known is None or known[0] != version or last * _GROWTH > known[1] * (_GROWTH + 1):
         known = project.change_lags[task] = (version, last, measured_lags(project, settings))
-    return change_sentences(settings, known[2])
+    return known[2]
 
 
 def frozen_lag(project: Project, task: str, terms: Terms, test: str, lags: ChangeLags) -> tuple[str, float]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,9 +205,7 @@ class ProofRows:
             counts &= order.seq > self.plan.from_decision
         if self.after is not None:
             counts &= order.seq > self.after
-        mature = np.arange(len(order)) < order.mature()
-        if self.final_s:
-            mature &= order.at <= (self.until - self.final_s) * 1e6
+        mature = np.arange(len(order)) < order.mature(self.until - self.final_s if self.final_s else inf)
         self._before_change = int((order.at[mature] <= changed * 1e6).sum())
         self._late = order.where(counts & ~mature)
         seqs = order.seq[counts & mature]

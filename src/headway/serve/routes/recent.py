@@ -49,6 +49,7 @@ class TermAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class GuardAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: float
     direction: str
+    range: tuple[float, float] | None  # a missing value counts as its worse end
 
 
 class SettingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +103,7 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
         gate=settings.gate,
         margin=settings.margin,
         guards={
-            name: GuardAnswer(tolerance=guard.tolerance, direction=guard.direction)
+            name: GuardAnswer(tolerance=guard.tolerance, direction=guard.direction, range=guard.range)
             for name, guard in settings.guards.items()
         },
     )
