@@ -111,22 +111,25 @@ class Bets:
         """
         if scores.size == 0:
             return np.zeros((self.stakes.size, 0))
+        lowest = np.minimum(np.minimum.accumulate(lowest), self.lowest)
+        self.lowest = float(lowest[-1])
+        risk = np.maximum(-lowest, 1e-12)
+        scale = 1.0 / np.sqrt(np.maximum(variance, 1e-24)) * np.ones(scores.size)
         if self._ends is not None:
-            return self._add_blocks(scores, lowest, variance, differs, max(1, self._ends // _BLOCKS))
-        return self._add(scores, lowest, variance, differs)
+            return self._add_blocks(scores, risk, scale, differs, max(1, self._ends // _BLOCKS))
+        return self._add(scores, risk, scale, differs)
 
     def _add_blocks(
-        self, scores: Floats, lowest: Floats, variance: Floats | float, differs: NDArray[np.bool_] | None, size: int
+        self, scores: Floats, risk: Floats, scale: Floats, differs: NDArray[np.bool_] | None, size: int
     ) -> Floats:
         """Bet on a test that ends, with a new stake after every `size` rows, by what is missing and what is left."""
-        spread = np.broadcast_to(variance, scores.shape)
         won, start = [], 0
         while start < scores.size:
             stop = min(scores.size, start + size - self.n % size)
             cut = slice(start, stop)
             if self.n % size == 0:
                 self._choose_stake()
-            won.append(self._add(scores[cut], lowest[cut], spread[cut], None if differs is None else differs[cut]))
+            won.append(self._add(scores[cut], risk[cut], scale[cut], None if differs is None else differs[cut]))
             start = stop
         return np.concatenate(won, axis=1)
 
@@ -140,20 +143,13 @@ class Bets:
         else:  # won: what is beyond the threshold goes on betting
             self._most = min(MOST, 1.0 - exp(missing + _BEYOND / 2.0))
 
-    def _add(
-        self,
-        scores: Floats,
-        lowest: Floats,
-        variance: Floats | float,
-        differs: NDArray[np.bool_] | None,
-    ) -> Floats:
+    def _add(self, scores: Floats, risk: Floats, scale: Floats, differs: NDArray[np.bool_] | None) -> Floats:
+        """`risk` [n]: what a row can cost per unit of its stake; `scale` [n]: 1 / its score's standard deviation."""
         waits = self.starts[:, None] > np.arange(self.n, self.n + scores.size) if self.starts[-1] > self.n else None
         self.n += scores.size
         self.total += float(scores.sum())
-        lowest = np.minimum(np.minimum.accumulate(lowest), self.lowest)
-        self.lowest = float(lowest[-1])
-        rate = np.multiply.outer(self.stakes, 1.0 / np.sqrt(np.maximum(variance, 1e-24)) * np.ones(scores.size))
-        np.minimum(rate, self._most / np.maximum(-lowest, 1e-12), out=rate)
+        rate = np.multiply.outer(self.stakes, scale)
+        np.minimum(rate, self._most / risk, out=rate)
         active = None if waits is None else ~waits
         if active is not None:
             rate *= active
@@ -191,6 +187,8 @@ class Bets:
 
     def _moved(self, mean: float) -> Floats:
         """[gambler]; what the wealth at another mean differs by from that at 0, at most."""
+        if mean == 0.0 and self.differing.all():
+            return np.zeros(self.stakes.size)
         drawn = self.differ.moved(mean)
         if not self.agree.most.any():
             return drawn

@@ -76,10 +76,7 @@ def registered_power(n: int, variance: float, uplift: float, alpha: float, lowes
     """
     limit, most = log(1.0 / alpha), MOST / max(-lowest, 1e-12)
     at_first = sqrt(2.0 * limit / (n * variance))
-    z, drifts, chances = _ending_tests()
-    follows = float(
-        np.interp(uplift * sqrt(n / variance), drifts, [np.interp(sqrt(2.0 * limit), z, p) for p in chances])
-    )
+    follows = float(np.interp(uplift * sqrt(n / variance), *_ending_test(alpha)))
     if 2.0 * at_first <= most:
         return follows
     stake = min(at_first, most)
@@ -88,6 +85,14 @@ def registered_power(n: int, variance: float, uplift: float, alpha: float, lowes
     late = _NORMAL.cdf(-drift - barrier)
     reflected = exp(min(2.0 * drift * barrier + log(late), 0.0)) if late > 0.0 else 0.0
     return min(follows, _NORMAL.cdf(drift - barrier) + reflected)
+
+
+@lru_cache(maxsize=64)
+def _ending_test(alpha: float) -> tuple[Floats, Floats]:
+    """Drifts, and the power at each of a test at this alpha."""
+    z, drifts, chances = _ending_tests()
+    at = sqrt(2.0 * log(1.0 / alpha))
+    return drifts, np.array([np.interp(at, z, powers) for powers in chances])
 
 
 @lru_cache(maxsize=1)
