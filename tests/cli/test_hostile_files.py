@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import headway as package
-from headway.nouns.errors import InvalidInput
+from headway.kits.grow.commands.policies import load_policy
+from headway.kits.models.store import look
+from headway.loop.health import healthy
+from headway.nouns.errors import Damaged, InvalidInput
 from tests.cli.terminal import headway
 
 FILE = "FILE"
@@ -125,3 +128,19 @@ def test_a_time_that_is_none_is_refused_for_decisions_and_signals(tmp_path: Path
         with pytest.raises(InvalidInput) as recorded:
             project.record("route", "t", ["a", "b"], action="a", propensity=0.5, at=at)
     assert signalled.value.code == recorded.value.code == "bad_time"
+
+
+@pytest.mark.timeout(60)
+def test_pipes_in_the_place_of_our_own_files_block_nothing(tmp_path: Path) -> None:
+    names = ("run/server.json", "token", "models/mine/headway-model.json", "policy.safetensors")
+    for name in names:
+        path = tmp_path / ".headway" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+    home = tmp_path / ".headway"
+    assert not healthy(tmp_path)
+    found = look("mine", home)
+    assert found is not None
+    assert found.problem
+    with pytest.raises(Damaged):
+        load_policy(home / "policy.safetensors")

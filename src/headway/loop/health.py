@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from headway.loop.page_link import running_address
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["healthy", "main"]
 
@@ -24,7 +25,7 @@ def healthy(folder: Path) -> bool:
         address = running_address(home)
         if address is None:
             return False
-        token = (home / "token").read_text("ascii").strip()
+        token = read_regular(home / "token").decode("ascii").strip()
         host = _EVERYWHERE.get(address["host"], address["host"])
         connection = http.client.HTTPConnection(host, int(address["port"]), timeout=5)
         try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.nouns.errors import Conflict
+from headway.nouns.regular_file import read_regular
 from headway.observe.database import Database
 
 __all__ = ["alone", "held", "holder"]
@@ -90,7 +91,7 @@ def _lock(handle: int) -> bool:
 
 def _note(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_regular(path))
     except (OSError, ValueError):  # not completely written yet
         return {}
     return document if isinstance(document, dict) else {}

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from headway.nouns.regular_file import read_regular
+
 __all__ = ["page_link", "running_address", "running_url"]
 
 _LISTENS = "0A"  # in /proc/net/tcp
@@ -22,7 +24,7 @@ _LISTENS = "0A"  # in /proc/net/tcp
 def running_address(home: Path) -> dict[str, Any] | None:
     """What a running server wrote below .headway: url, host, port and pid; None if it does not run any more."""
     try:
-        address = json.loads((home / "run" / "server.json").read_text("utf-8"))
+        address = json.loads(read_regular(home / "run" / "server.json"))
         port, pid = int(address["port"]), int(address["pid"])
         os.kill(pid, 0)
         ours = {home.stat().st_uid, os.geteuid()}
@@ -55,7 +57,7 @@ def page_link(home: Path, url: str) -> str:
     """A link with a one-time code. Raises OSError, ValueError, KeyError or HTTPException if the server gives none."""
     if running_url(home) != url:
         raise ValueError(f"no server of this project listens on {url}")
-    token = (home / "token").read_text("ascii").strip()
+    token = read_regular(home / "token").decode("ascii").strip()
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=5)
     try:

@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 
 from headway.nouns.errors import Conflict, Damaged, InvalidInput
-from headway.nouns.regular_file import open_regular
+from headway.nouns.regular_file import open_regular, read_regular
 from headway.observe.database import Database
 
 __all__ = ["BackupContent", "read_backup", "write_backup"]
@@ -152,7 +152,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _add(archive: tarfile.TarFile, name: str, path: Path) -> dict[str, Any]:
     """Add one file as it is now; one that grows meanwhile is cut at the size that it had."""
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
         entry = tarfile.TarInfo(name)
         entry.size = os.fstat(file.fileno()).st_size
         entry.mode = 0o600
@@ -300,11 +300,11 @@ def _extract(source: Path, body: IO[bytes], target: Path, name: str) -> _PackedF
 
 
 def _put_settings(settings: Path, target: Path) -> None:
-    text = settings.read_bytes()
+    text = read_regular(settings)
     if not target.exists():
         settings.replace(target)
         target.chmod(0o644)
-    elif target.read_bytes() != text:
+    elif read_regular(target) != text:
         raise Conflict(
             f"{str(target)!r} exists and differs from the one in the backup.",
             code="file_exists",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from headway.nouns.errors import Conflict, Unavailable
 from headway.nouns.ids import id_bytes
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
+from headway.nouns.regular_file import open_regular
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import as_text, having_details
 from headway.observe.details import read as read_details
@@ -293,7 +295,7 @@ def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

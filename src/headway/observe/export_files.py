@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from headway.nouns.cell import guarded
 from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.nouns.regular_file import open_regular
 from headway.observe.database import Database
 from headway.observe.rows import dumps
 
@@ -34,7 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
     scratch = Path(name)
     try:
         yield scratch
-        with scratch.open("rb") as file:
+        with os.fdopen(open_regular(scratch, follow=True), "rb") as file:
             os.fsync(file.fileno())
         scratch.replace(path)
     finally:

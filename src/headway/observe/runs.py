@@ -31,7 +31,7 @@ from typing import Any
 import msgspec
 
 from headway.nouns.errors import Conflict, UnknownName, did_you_mean
-from headway.nouns.regular_file import open_regular
+from headway.nouns.regular_file import open_regular, read_regular
 
 __all__ = [
     "MetricCurves",
@@ -70,7 +70,7 @@ class RunLog:
             (self.folder / _METRICS).unlink(missing_ok=True)
         else:
             with suppress(OSError, ValueError, TypeError):
-                self._every = max(1, int(json.loads((self.folder / _ABOUT).read_bytes()).get("every", 1)))
+                self._every = max(1, int(json.loads(read_regular(self.folder / _ABOUT)).get("every", 1)))
         self._about = {**about, "pid": os.getpid(), "started": time.time(), "every": self._every}
         self._write()
 
@@ -197,7 +197,7 @@ def name_policy(home: Path, run: str, policy: str) -> None:
     """Note which policy a finished run became."""
     path = home / "work" / run / _ABOUT
     with suppress(OSError, ValueError):  # runs may be deleted at any time
-        about = json.loads(path.read_bytes())
+        about = json.loads(read_regular(path))
         path.write_text(json.dumps({**about, "policy": policy}), "utf-8")
 
 
@@ -296,7 +296,7 @@ def _mean(group: list[dict[str, float]], name: str) -> float | None:
 
 def _thin(path: Path) -> None:
     """Drop every second line, but never the first."""
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = read_regular(path).splitlines(keepends=True)
     whole = path.with_suffix(".new")
     whole.write_bytes(b"".join(lines[::2]))
     whole.replace(path)

@@ -119,7 +119,7 @@ def _read(name: str, directory: Path | None) -> Function:
     path = Path(*module_name.split("."))
     folders = [*([directory] if directory else []), *map(Path, sys.path)]
     files = [folder / file for folder in folders for file in (path.with_suffix(".py"), path / "__init__.py")]
-    source = next((file.read_bytes() for file in files if file.is_file()), None)
+    source = next((read_regular(file) for file in files if file.is_file()), None)
     if source is None:
         raise InvalidSettings(
             f"The reward function {name!r} could not be loaded: there is no file for {module_name!r}.",
@@ -172,7 +172,7 @@ def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
                 code="bad_reward_function",
                 hint=f"Rename {str(files[0])!r}; two modules of the same name cannot be imported in one process.",
             )
-    return module, Path(path).read_bytes()
+    return module, read_regular(Path(path))
 
 
 def _from_file(file: Path, directory: Path) -> tuple[ModuleType, bytes]:

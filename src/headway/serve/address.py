@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.nouns.errors import Unavailable
+from headway.nouns.regular_file import read_regular
 from headway.settings import ServerSettings
 
 __all__ = ["BACKLOG", "FILE", "Address", "bind", "remove_address", "write_address"]
@@ -78,5 +79,5 @@ def remove_address(home: Path) -> None:
     """Remove the address file, unless another server has replaced it."""
     file = home / FILE
     with contextlib.suppress(OSError, ValueError):
-        if json.loads(file.read_text("utf-8"))["pid"] == os.getpid():
+        if json.loads(read_regular(file))["pid"] == os.getpid():
             file.unlink()

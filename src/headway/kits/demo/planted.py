@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from headway.nouns.errors import Conflict
 from headway.nouns.protocols import Learned
+from headway.nouns.regular_file import read_regular
 from headway.project import add_bundle, add_candidate
 from headway.settings import load
 
@@ -56,7 +57,7 @@ def prepare(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "headway.toml"
     if settings.exists():
-        text = settings.read_text("utf-8", "replace")
+        text = read_regular(settings).decode("utf-8", "replace")
         if not text.startswith(MARK):
             raise _not_here(f"{settings} was not written by the demo")
         own_store(folder)
@@ -71,7 +72,7 @@ def holds_project(folder: Path) -> bool:
     """Whether a folder holds a project that is not the demo's."""
     settings = folder / "headway.toml"
     if settings.exists():
-        return not settings.read_text("utf-8", "replace").startswith(MARK)
+        return not read_regular(settings).decode("utf-8", "replace").startswith(MARK)
     return (folder / ".headway" / "headway.db").exists()
 
 

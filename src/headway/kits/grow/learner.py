@@ -275,6 +275,6 @@ class RunFolder:
     def _forget_after(self, updates: int) -> None:
         """Metrics of updates after the snapshot: they will be made again."""
         if self.metrics.exists():
-            lines = self.metrics.read_text("utf-8").splitlines()
+            lines = read_regular(self.metrics).decode("utf-8").splitlines()
             kept = [line for line in lines if json.loads(line)["update"] <= updates]
             write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())

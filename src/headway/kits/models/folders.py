@@ -6,6 +6,7 @@ Only safetensors weights are accepted: the other formats are pickles, which can 
 from __future__ import annotations
 
 import json
+import os
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from headway.kits.models import store
 from headway.kits.models.store import InstalledModel, Say
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.protocols import Progress
+from headway.nouns.regular_file import open_regular, read_regular
 
 __all__ = ["add_folder", "is_path", "is_wanted", "kind_of", "present", "usable"]
 
@@ -49,7 +51,7 @@ def usable(folder: Path) -> Path:
 def kind_of(folder: Path) -> str:
     """ "language" for a model that generates text, "text" for one that only encodes it."""
     try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
+        config = json.loads(read_regular(folder / "config.json"))
         names = " ".join(config.get("architectures") or [])
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise _bad(folder, f"its config.json cannot be read ({error})", "Save the model again.") from error
@@ -72,7 +74,7 @@ def add_folder(
             made = made_in / "made"
             made.mkdir()
             for path in files:
-                with path.open("rb") as from_, (made / path.name).open("wb") as to:
+                with os.fdopen(open_regular(path, follow=True), "rb") as from_, (made / path.name).open("wb") as to:
                     while chunk := from_.read(_CHUNK):
                         to.write(chunk)
                         done += len(chunk)

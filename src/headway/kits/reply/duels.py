@@ -28,6 +28,7 @@ import msgspec
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
+from headway.nouns.regular_file import read_regular
 from headway.observe.since import latest_even_pairs
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
     try:
         _write_new(claim, str(value).encode())
     except FileExistsError:
-        if claim.read_text("ascii") != str(value):
+        if read_regular(claim).decode("ascii") != str(value):
             raise Conflict(
                 "This comparison has a vote already, and who wrote which reply is known since.",
                 code="duel_voted",
@@ -186,7 +187,7 @@ def _read(path: Path) -> Decision | None:
     try:
         if path.stat().st_mtime < time.time() - _KEPT_S:
             return None
-        return msgspec.json.decode(path.read_bytes(), type=Decision)
+        return msgspec.json.decode(read_regular(path), type=Decision)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ from headway.kits.reply.room import check_room
 from headway.kits.reply.tokens import checked, fitted
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["COMPRESSED", "LanguageModel"]
 
@@ -203,7 +205,7 @@ class LanguageModel:
         """sha256 of the folder's weights, to identify the model of a reply. Reads them again (about a second)."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.glob("*.safetensors")):
-            with path.open("rb") as file:
+            with os.fdopen(open_regular(path, follow=True), "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
 

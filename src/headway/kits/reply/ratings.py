@@ -27,6 +27,7 @@ from headway.kits.reply.kept import (
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision, Settled
+from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -140,7 +141,7 @@ def _check_window(project: Project, decision: Decision, text: str) -> None:
 
         base = base_of(project.settings.task(decision.task).base, project.folder)
         folder: Path = models.folder(base, project.settings.cache)
-        window = int(json.loads((folder / "config.json").read_text("utf-8"))["max_position_embeddings"])
+        window = int(json.loads(read_regular(folder / "config.json"))["max_position_embeddings"])
         count = len(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids)
     except (HeadwayError, ImportError, KeyError, TypeError, ValueError, OSError):
         return

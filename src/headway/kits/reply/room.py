@@ -9,11 +9,13 @@ A system that runs out of memory usually kills the process instead of telling it
 from __future__ import annotations
 
 import json
+import os
 from math import prod
 from pathlib import Path
 
 from headway.loop.when import machine
 from headway.nouns.errors import Unavailable
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["check_room", "no_memory", "out_of_memory", "weights_in"]
 
@@ -38,7 +40,7 @@ def weights_in(folder: Path) -> int:
     count = 0
     for path in folder.glob("*.safetensors"):
         try:
-            with path.open("rb") as file:
+            with os.fdopen(open_regular(path, follow=True), "rb") as file:
                 size = int.from_bytes(file.read(8), "little")
                 header = json.loads(file.read(min(size, _LARGEST_HEADER)))
             count += sum(prod(about["shape"]) for name, about in header.items() if name != "__metadata__")

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import Damaged, InvalidInput
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["RULES", "Flag", "LinearDetector", "TextClassifier", "detector_of", "flagged", "flags"]
 
@@ -151,8 +152,8 @@ class LinearDetector:
         from safetensors.numpy import load
 
         try:
-            told = json.loads((folder / "detector.json").read_bytes())
-            weights = load((folder / "detector.safetensors").read_bytes())["weights"]
+            told = json.loads(read_regular(folder / "detector.json"))
+            weights = load(read_regular(folder / "detector.safetensors"))["weights"]
             if weights.shape != (_BUCKETS,) or not np.isfinite(weights).all():
                 raise ValueError("its weights have another shape, or are not finite")
             return cls(weights.astype(np.float32), float(told["bias"]))

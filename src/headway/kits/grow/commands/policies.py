@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from headway.cli.verb import Session
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.policy import RecurrentPolicy, read
 from headway.nouns.errors import Damaged, InvalidInput
+from headway.nouns.regular_file import open_regular
 
 __all__ = ["load_policy", "named_policies"]
 
@@ -52,6 +54,7 @@ def load_policy(path: Path) -> RecurrentPolicy:
     from safetensors import SafetensorError, safe_open
 
     try:
+        os.close(open_regular(path, follow=True))  # safetensors would wait for a pipe
         with safe_open(path, framework="numpy") as file:
             told = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — not a mapping

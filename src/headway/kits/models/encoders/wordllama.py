@@ -22,6 +22,7 @@ import numpy as np
 from headway.encode.check import only
 from headway.nouns.errors import Damaged, MissingExtra
 from headway.nouns.protocols import Floats
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["VERSION", "WordllamaEncoder", "make"]
 
@@ -84,7 +85,7 @@ def _load() -> Any:
     folder = Path(wordllama.__file__).parent
     for name, sha256 in _FILES.items():
         try:
-            digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            digest = hashlib.sha256(read_regular(folder / name)).hexdigest()
         except OSError:
             digest = ""
         if digest != sha256:

@@ -20,6 +20,7 @@ from typing import Any
 
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns.errors import Conflict, Damaged
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["Journal", "damaged_line", "one_at_a_time", "set_aside"]
 
@@ -59,7 +60,7 @@ class Journal:
 
 def _read(path: Path, *, repair: bool) -> list[Event]:
     try:
-        body = path.read_bytes()
+        body = read_regular(path)
     except FileNotFoundError:
         return []
     whole = body[: body.rfind(b"\n") + 1]

@@ -23,6 +23,7 @@ from headway.client.process import run
 from headway.kits.next_action.improve.file_rules import FileRules, checked_path
 from headway.kits.next_action.improve.proposals import Edit, Proposal
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["Repository", "Worktree"]
 
@@ -253,7 +254,7 @@ class Worktree:
         """Refuse binary content: nobody can read what it does."""
         for name in changed:
             path = self.folder / name
-            if path.is_file() and b"\0" in path.read_bytes() and not rules.asked_for(name):
+            if path.is_file() and b"\0" in read_regular(path) and not rules.asked_for(name):
                 raise InvalidInput(
                     f"The proposal makes {name!r} a binary file.",
                     code="shadows_evaluation",
@@ -269,7 +270,7 @@ def _existing(path: Path, name: str) -> Path:
 
 def _read(path: Path, name: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_regular(path).decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidInput(
             f"The file {name!r} is not UTF-8, so a passage of it cannot be replaced.", code="bad_edit"

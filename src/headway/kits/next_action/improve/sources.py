@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, rea
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.nouns.errors import InvalidInput, Unavailable
 from headway.nouns.protocols import Prompt, Turn
+from headway.nouns.regular_file import open_regular, read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -78,7 +78,7 @@ def propose(project: Project, brief: Brief) -> Proposed:
 
 def _from_file(path: Path) -> list[Proposal]:
     try:
-        text = path.read_text("utf-8")
+        text = read_regular(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
@@ -142,8 +142,8 @@ def _question(brief: Brief, redact: Callable[[str], str]) -> str:
 def _regular(path: Path, most: int) -> bytes | None:
     """The beginning of a regular file; None for a link, a device, a queue, or one that cannot be read."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+        with os.fdopen(open_regular(path), "rb") as file:
+            return file.read(most)
     except OSError:
         return None
 

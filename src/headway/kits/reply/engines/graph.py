@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.kits.reply.engines.runtime import compress, op, ov, page
+from headway.nouns.regular_file import read_regular
 
 __all__ = ["GROUPS", "GraphAdapter", "ModelShape", "adapter_inputs", "build", "shape_of"]
 
@@ -79,7 +80,7 @@ class ModelShape:
 def shape_of(folder: Path) -> ModelShape | None:
     """The sizes of the folder's model; None if this graph does not cover it."""
     try:
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+        config: dict[str, Any] = json.loads(read_regular(folder / "config.json"))
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
         window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
         covered = (
