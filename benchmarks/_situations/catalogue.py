@@ -108,6 +108,15 @@ SITUATIONS: tuple[Situation, ...] = (
         corrected.flagged_later,
         [Control("better; the log is older", corrected.flagged_and_better)],
     ),
+    *(
+        Situation(f"{name}_at_once", f"{about}; a person promotes as soon as it passes", trial)
+        for name, about, trial in (
+            ("corrected_2h", "failures corrected after 2 h", corrected.corrected_2h_at_once),
+            ("corrected_6h", "failures corrected after 6 h", corrected.corrected_6h_at_once),
+            ("judged_then_rated", "a person says 0 after 6 h", corrected.rated_at_once),
+            ("flagged_later", "a nightly job sets safety_flag 20 h later", corrected.flagged_at_once),
+        )
+    ),
     Situation(
         "rescored",
         "all rewards rescored after training",
@@ -287,6 +296,12 @@ SITUATIONS: tuple[Situation, ...] = (
         "held-out rows are training rows with another number",
         copies.near_copies,
         [Control("prompts of their own; what they say matters", copies.word_matters)],
+    ),
+    Situation(
+        "hidden_difficulty",
+        "held-out rows without probabilities; actions were chosen by a difficulty that was not logged",
+        copies.hidden_difficulty,
+        [Control("what prompts say matters, --predicts-only", copies.word_matters)],
     ),
     Situation(
         "retries",

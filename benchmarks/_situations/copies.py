@@ -37,18 +37,37 @@ def near_copies(seed: int, *, prompts: int = 150, hard: bool = False, new: int =
                 action = "ab"[int(rng.integers(2))]
                 rows.append({"text": f"{text} {rng.integers(10**6)}", "action": action, "reward": worth})
         rng.shuffle(rows)  # type: ignore[arg-type]
-        _imported(client, rows)
-        candidate = learn(client, ending)
-        if candidate is None:
-            return ending
-        ending.looks, ending.decisions = 1, len(rows)
-        try:
-            verdict = client.project.prove(candidate, task=client.task)
-        except HeadwayError as error:
-            ending.state, ending.reason, ending.said = "error", error.code, error.message
-            return ending
-        settle_it(client, candidate, verdict, ending, uplift=1.0 if hard else 0.0)
+        _proven(client, rows, ending, uplift=1.0 if hard else 0.0, predicts_only=True)
     return ending
+
+
+def hidden_difficulty(seed: int, settings: str = 'promote = "auto"\n') -> Ending:
+    """No probabilities: easy cases went to `b` and hard ones to `a`, and nobody logged which is which. They are equal."""
+    ending = Ending()
+    with Client(f"{SETTINGS}{settings}", seed=seed) as client:
+        rng, rows = client.rng, []
+        for place in range(1500):
+            easy = rng.random() < 0.5
+            action = "ba"[int((rng.random() < 0.8) != easy)]
+            reward = float(rng.random() < (0.9 if easy else 0.2))
+            rows.append({"text": f"{_word(rng)} {_word(rng)} {_word(rng)} {place}", "action": action, "reward": reward})
+        _proven(client, rows, ending, uplift=0.0)
+    return ending
+
+
+def _proven(client: Client, rows: Sequence[dict[str, Any]], ending: Ending, uplift: float, **accept: bool) -> None:
+    """Import, learn, prove once, and promote what passes."""
+    _imported(client, rows)
+    candidate = learn(client, ending)
+    if candidate is None:
+        return
+    ending.looks, ending.decisions = 1, len(rows)
+    try:
+        verdict = client.project.prove(candidate, task=client.task)
+    except HeadwayError as error:
+        ending.state, ending.reason, ending.said = "error", error.code, error.message
+        return
+    settle_it(client, candidate, verdict, ending, uplift=uplift, **accept)
 
 
 def _imported(client: Client, rows: Sequence[dict[str, Any]]) -> None:
@@ -84,7 +103,7 @@ def retries(seed: int, better: float = 0.0) -> Ending:
             path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
             client.project.import_file(path, format="headway")
             client.wait(3600.0)
-            if look(client, "fixed@0", ending, _visits(better), against="uniform@0"):
+            if look(client, "fixed@0", ending, _visits(better), against="uniform@0", trust_claims=True):
                 break
     return ending
 

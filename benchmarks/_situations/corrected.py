@@ -53,9 +53,10 @@ def corrections(
     first: float = 1.0,
     share: float = 1.0,
     arm: str = "b",
+    settings: str = AUTO,
 ) -> Ending:
     """A world in which outcomes of one arm are corrected so many hours later."""
-    with Client(AUTO, seed=seed, step_s=step_s) as client:
+    with Client(settings, seed=seed, step_s=step_s) as client:
         visits = corrected(a, b, hours * HOUR, rater=rater, first=first, share=share, arm=arm)
         return follow(client, visits, until=2400)
 
@@ -76,7 +77,7 @@ def conversions(seed: int, a: float, b: float, settings: str) -> Ending:
         return follow(client, visit, until=2400)
 
 
-def flags(seed: int, a: float, b: float, step_s: float = 60.0) -> Ending:
+def flags(seed: int, a: float, b: float, step_s: float = 60.0, settings: str = AUTO) -> Ending:
     """A nightly job flags 30% of what `b` did, 20 hours later: then it is worth nothing."""
 
     def visit(rng: np.random.Generator, _: int) -> Visit:
@@ -90,7 +91,7 @@ def flags(seed: int, a: float, b: float, step_s: float = 60.0) -> Ending:
 
         return Visit({"a": a, "b": 0.7 * b}, report, details=context(rng))
 
-    with Client(AUTO, seed=seed, step_s=step_s) as client:
+    with Client(settings, seed=seed, step_s=step_s) as client:
         return follow(client, visit, until=2400)
 
 
@@ -102,7 +103,11 @@ corrected_up = partial(corrections, hours=6.0, a=0.5, b=0.5, first=0.0, arm="a")
 few_corrected = partial(corrections, hours=6.0, a=0.5, b=0.5, share=0.015)
 corrected_and_better = partial(corrections, hours=6.0, a=0.4, b=0.7, step_s=120.0)
 rated_and_better = partial(corrections, hours=6.0, a=0.4, b=0.7, step_s=120.0, rater="ann")
+corrected_2h_at_once = partial(corrections, hours=2.0, settings=UNIT)
+corrected_6h_at_once = partial(corrections, hours=6.0, settings=UNIT)
+rated_at_once = partial(corrections, hours=6.0, rater="ann", settings=UNIT)
 conversions_late = partial(conversions, a=0.6, b=0.5, settings="reward_after_s = 3600\n")
 conversions_in_time = partial(conversions, a=0.4, b=0.7, settings="reward_after_s = 9000\n")
 flagged_later = partial(flags, a=0.5, b=0.65)
+flagged_at_once = partial(flags, a=0.5, b=0.65, settings=UNIT)
 flagged_and_better = partial(flags, a=0.2, b=0.8, step_s=150.0)

@@ -76,6 +76,23 @@ def test_a_cost_that_one_action_does_not_report_gives_no_saving() -> None:
     assert compared.ratio is not None
 
 
+@pytest.mark.parametrize(("sigma", "least", "most"), [(0.6, 60, 80), (2.0, 0, 0)])
+def test_log_normal_costs_are_shown_unless_their_tail_says_that_the_largest_are_still_to_come(
+    sigma: float, least: int, most: int
+) -> None:
+    """Of 80 logs with σ = 2 a few have no extreme cost by chance, and look tame by their variance and skewness."""
+    shown = 0
+    for seed in range(80):
+        rng = np.random.default_rng([seed, 1500])
+        action = np.where(rng.random(1500) < 0.8, 1, 0)
+        shares = np.tile([0.2, 0.8], (1500, 1))
+        cost = np.array([0.01, 0.0025])[action] * np.exp(sigma * rng.standard_normal(1500))
+        quality = (rng.random(1500) < np.array([0.9, 0.5])[action]).astype(float)
+        log = WorthRows(action=action, logged=shares, target=shares, quality=quality, cost=cost, arms=ARMS)
+        shown += compare_worth(log).saved is not None
+    assert least <= shown <= most
+
+
 def test_missing_outcomes_make_the_quality_unknown_and_few_of_them_only_widen_it() -> None:
     log = rows(4000, 7)
     silent = (log.action == 1) & (log.quality == 0.0)

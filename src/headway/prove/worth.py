@@ -17,7 +17,7 @@ Not covered: choices by context in the model, which would only narrow the interv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import exp, isqrt, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ LEAST = 100  # rows with an outcome
 LEAST_DRAWS = 30  # rows in which the action that we compare with was taken
 _MOST_MOVED = 0.05  # of the action's value: how far missing outcomes or costs may move a number that is shown
 _MOST_SKEW = 0.15  # skewness / √rows, up to which the normal interval covers as often as it says (measured: ≥ .945)
+_MOST_TAIL = 0.3  # the same, as the largest costs suggest it: log-normal costs with σ = 2 are hidden
 _SHIFT = 3.0  # standard errors per unit of skewness / √rows
 _TIMES = 10.0  # a missing cost is at most so many times the largest that is known, if nothing is declared
 _CLEAR = 0.05  # the quality of an action must be this much above 0 for a ratio to mean something
@@ -189,14 +190,36 @@ def _skew(scores: Floats) -> float:
     return abs(float((centred**3).sum())) / spread**1.5 if spread > 1e-18 * scale else 0.0
 
 
+def _tail(rows: WorthRows, scores: Floats) -> float:
+    """The skewness / √n that the tails of the costs lead one to expect, also of the largest costs not seen yet.
+
+    The mean excess of an action's largest logarithms (Hill) gives the spread of the log-normal costs with such a tail.
+    """
+    square, expected = (scores - scores.mean()) ** 2, 0.0
+    for arm in range(len(rows.arms)):
+        taken = (rows.action == arm) & (rows.cost > 0.0)
+        count = int(taken.sum())
+        if count < LEAST_DRAWS:
+            continue
+        largest = 2 * isqrt(count)
+        logs = np.log(np.sort(rows.cost[taken])[-largest - 1 :])
+        z = quantile(1.0 - largest / count)
+        excess = exp(-z * z / 2.0) / sqrt(2.0 * pi) * count / largest - z  # of a standard normal variable
+        spread = exp(min(3.0, float((logs[1:] - logs[0]).mean()) / excess) ** 2)
+        share = float(square[taken].sum()) / max(float(square.sum()), 1e-300)
+        expected += (spread + 2.0) * sqrt(spread - 1.0) / sqrt(count) * share**1.5
+    return expected
+
+
 def _saved(rows: WorthRows, costs: _BoundedScores, against: int) -> tuple[Measure | None, bool, str]:
     """What the policy saves per request; None where the tail is heavy, or too many costs are missing."""
     (direct, weight), (ours, shares) = costs.action(against), costs.policy()
     measure, moved = costs.measure(direct - ours, weight - shares)
     if moved > _MOST_MOVED * abs(float(costs.means[against])):
         return None, False, _most_missing(rows, np.isnan(costs.left))
-    skew = _skew(direct - ours + (weight - shares) * np.nan_to_num(costs.left))
-    if skew > _MOST_SKEW and measure.high - measure.low > _MOST_MOVED * abs(float(costs.means[against])):
+    scores = direct - ours + (weight - shares) * np.nan_to_num(costs.left)
+    skewed = _skew(scores) > _MOST_SKEW or _tail(rows, scores) > _MOST_TAIL
+    if skewed and measure.high - measure.low > _MOST_MOVED * abs(float(costs.means[against])):
         return None, True, ""
     return measure, False, ""
 
