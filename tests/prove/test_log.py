@@ -5,7 +5,7 @@ import pytest
 
 from headway.nouns.errors import InvalidInput
 from headway.prove.evidence import About, from_log
-from headway.prove.log import Log, require_support
+from headway.prove.log import Log
 from tests.prove.logs import small_log
 
 GOOD = {
@@ -43,15 +43,6 @@ def test_impossible_values_are_refused_with_their_row(change: dict[str, object],
 def test_errors_number_rows_by_their_place_in_the_whole_log() -> None:
     with pytest.raises(InvalidInput, match="Row 101 "):
         Log.of(**{**GOOD, "action": [0, 9]}, first_row=100)  # type: ignore[arg-type]
-
-
-def test_a_target_with_an_unlogged_action_is_refused_by_name() -> None:
-    log = Log.of(
-        reward=[1.0], action=[0], logged=[[1.0, 0.0]], target=[[0.6, 0.4]], baseline=[[1.0, 0.0]], arms=("a", "b")
-    )
-    with pytest.raises(InvalidInput, match=r"target gives 0\.4 to 'b'") as raised:
-        require_support(log)
-    assert raised.value.code == "unlogged_action"
 
 
 def test_chunks_with_other_columns_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from headway.cli.format import megabytes
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, verb
+
+if TYPE_CHECKING:
+    from headway.observe.backup import BackupContent
 
 __all__ = ["backup", "restore"]
 
@@ -27,17 +31,7 @@ def backup(session: Session, file: Path) -> None:
 
     with session.project() as project, project.lock():  # no loop learns or prunes at the same time
         content = write_backup(project.database, session.folder, file)
-    session.show(
-        ProjectBackup(
-            done="written",
-            file=str(file),
-            folder=str(session.folder.resolve()),
-            files=content.files,
-            bytes=content.bytes,
-            decisions=content.decisions,
-            policies=content.policies,
-        )
-    )
+    session.show(_record("written", session, file, content))
     session.out.next(f"headway -C restored restore {quoted(str(file))}")
 
 
@@ -51,17 +45,7 @@ def restore(session: Session, file: Path) -> None:
     from headway.observe.backup import read_backup
 
     content = read_backup(file, session.folder)
-    session.show(
-        ProjectBackup(
-            done="restored",
-            file=str(file),
-            folder=str(session.folder.resolve()),
-            files=content.files,
-            bytes=content.bytes,
-            decisions=content.decisions,
-            policies=content.policies,
-        )
-    )
+    session.show(_record("restored", session, file, content))
     session.next("headway status")
 
 
@@ -76,6 +60,18 @@ class ProjectBackup:
     bytes: int
     decisions: int
     policies: int
+
+
+def _record(done: str, session: Session, file: Path, content: BackupContent) -> ProjectBackup:
+    return ProjectBackup(
+        done=done,
+        file=str(file),
+        folder=str(session.folder.resolve()),
+        files=content.files,
+        bytes=content.bytes,
+        decisions=content.decisions,
+        policies=content.policies,
+    )
 
 
 @renders(ProjectBackup)

@@ -122,16 +122,8 @@ class Verb(click.Command):
         super().format_help(ctx, formatter)
 
 
-class Verbs(click.Group):
+class Verbs(Verb, click.Group):
     """A command with commands below it."""
-
-    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.examples = examples
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_examples(self.examples, formatter)
-        super().format_help(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first sentence of every command, whole: click would cut it to the width of a line."""

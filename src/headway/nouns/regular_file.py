@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["open_regular", "read_regular"]
+__all__ = ["open_regular", "read_regular", "write_whole"]
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = False) -> int:
@@ -39,3 +39,13 @@ def read_regular(path: Path, most: int = -1) -> bytes:
     """The bytes of a file, which may be a link to one; at most so many. An OSError if it is a pipe or a device."""
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         return file.read(most)
+
+
+def write_whole(path: Path, body: bytes) -> None:
+    """Write a file that a reader finds whole or not at all."""
+    scratch = path.with_name(f".{path.name}.new")
+    with scratch.open("wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)

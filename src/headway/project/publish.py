@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
 from headway.nouns.checkpoint import Header
 from headway.nouns.errors import UnknownName
@@ -56,52 +56,42 @@ class Published:
     header: Header = field(repr=False)
 
 
+class BundleDetails(TypedDict, total=False):
+    """What the header of a bundle says beside what was learned; task, kind, encoder and seed always."""
+
+    task: Required[str]
+    kind: Required[str]
+    encoder: Required[str]
+    seed: Required[int]
+    upto: int  # the settled rows up to this one, of these parts, were read: the others can prove it
+    parts: Sequence[str]
+    split: Mapping[str, Any] | None
+    packages: Sequence[str]
+    parent: str | None
+
+
 def publish_policy(
     project: Project,
     learned: Learned,
     *,
-    task: str,
-    kind: str,
-    encoder: str,
-    seed: int,
     why: str,
-    upto: int = 0,
-    parts: Sequence[str] = (),
-    split: Mapping[str, Any] | None = None,
-    packages: Sequence[str] = (),
-    parent: str | None = None,
     detail: Mapping[str, Any] | None = None,
     shadow: bool = False,
     who: str = "",
+    **about: Unpack[BundleDetails],
 ) -> Published:
     """Store a learned policy and add it to the task's candidates, or to those that are next.
 
-    `upto` and `parts` are the settled rows that it has read: the others can prove it. A policy learned before has
-    the same hash and gets no second row. For an undeclared task, only the bundle is stored.
+    A policy learned before has the same hash and gets no second row. For an undeclared task, only the bundle is stored.
     """
-    published = add_bundle(
-        project, learned, task=task, kind=kind, encoder=encoder, seed=seed, upto=upto, parts=parts, split=split,
-        packages=packages, parent=parent,
-    )  # fmt: skip
-    detail = {"upto": upto, "seed": seed, **(detail or {})}
+    published = add_bundle(project, learned, **about)
+    detail = {"upto": about.get("upto", 0), "seed": about["seed"], **(detail or {})}
     add_candidate(project, published, why=why, detail=detail, who=who, kind="shadow" if shadow else "candidate")
     return published
 
 
 def add_bundle(
-    project: Project,
-    learned: Learned,
-    *,
-    task: str,
-    kind: str,
-    encoder: str,
-    seed: int,
-    upto: int = 0,
-    parts: Sequence[str] = (),
-    split: Mapping[str, Any] | None = None,
-    packages: Sequence[str] = (),
-    parent: str | None = None,
-    uncounted: str | None = None,
+    project: Project, learned: Learned, *, uncounted: str | None = None, **about: Unpack[BundleDetails]
 ) -> Published:
     """Store only header and bundle: for a policy whose ledger row is not a candidate's.
 
@@ -109,20 +99,20 @@ def add_bundle(
     """
     tensors = specs(learned.tensors)
     header = Header(
-        task=task,
+        task=about["task"],
         family=learned.family,
-        kind=kind,
-        encoder=encoder,
+        kind=about["kind"],
+        encoder=about["encoder"],
         knobs=learned.knobs,
         tensors=tensors,
         parameters=sum(prod(spec.shape) for spec in tensors if not uncounted or not spec.name.startswith(uncounted)),
-        trained_on={**learned.trained_on, "upto": upto, "parts": list(parts)},
-        split=split or {},
+        trained_on={**learned.trained_on, "upto": about.get("upto", 0), "parts": list(about.get("parts", ()))},
+        split=about.get("split") or {},
         metrics=learned.metrics,
         baselines=learned.baselines,
-        seed=seed,
-        versions=versions(*packages),
-        parent=parent,
+        seed=about["seed"],
+        versions=versions(*about.get("packages", ())),
+        parent=about.get("parent"),
         extra=learned.extra,
     )
     ref = str(project.registry.add(header, learned.tensors))
@@ -153,24 +143,21 @@ def add_candidate(
     return added
 
 
+class EntryDetails(TypedDict, total=False):
+    """What a row of the ledger says beside the policy; `why` always."""
+
+    why: Required[str]
+    who: str  # empty: the user of this machine
+    expects: str
+    evidence_id: str | None
+    detail: Mapping[str, Any] | None
+
+
 def record_change(
-    project: Project,
-    task: str,
-    kind: EntryKind,
-    ref: str,
-    digest: str,
-    *,
-    why: str,
-    who: str = "",
-    expects: str = "",
-    evidence_id: str | None = None,
-    detail: Mapping[str, Any] | None = None,
+    project: Project, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]
 ) -> Entry:
     """Write one row of the ledger; the next decision reads the live policy again."""
-    entry = new_entry(
-        project, task, kind, ref, digest, why=why, who=who, expects=expects, evidence_id=evidence_id, detail=detail
-    )
-    return record_together(project, entry)[0]
+    return record_together(project, new_entry(project, task, kind, ref, digest, **row))[0]
 
 
 def record_together(project: Project, *entries: Entry) -> list[Entry]:
@@ -183,17 +170,7 @@ def record_together(project: Project, *entries: Entry) -> list[Entry]:
 
 
 def new_entry(
-    project: Project,
-    task: str,
-    kind: EntryKind,
-    ref: str,
-    digest: str,
-    *,
-    why: str,
-    who: str = "",
-    expects: str = "",
-    evidence_id: str | None = None,
-    detail: Mapping[str, Any] | None = None,
+    project: Project, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]
 ) -> Entry:
     """A row that is not written yet."""
     return Entry(
@@ -201,11 +178,11 @@ def new_entry(
         kind=kind,
         policy=ref,
         policy_hash=digest,
-        expects=expects,
-        who=who_is_it(who),
-        why=why,
-        evidence_id=evidence_id,
-        detail=dict(detail or {}),
+        expects=row.get("expects", ""),
+        who=who_is_it(row.get("who", "")),
+        why=row["why"],
+        evidence_id=row.get("evidence_id"),
+        detail=dict(row.get("detail") or {}),
         at=project.clock(),
     )
 

@@ -25,7 +25,6 @@ __all__ = [
     "Integers",
     "Log",
     "RowOrigin",
-    "require_support",
 ]
 
 Floats = NDArray[np.float64]
@@ -185,21 +184,6 @@ class Log:
             origin=origin,
         )
         return _checked(chunk, first_row)
-
-
-def require_support(log: Log, first_row: int = 0) -> None:
-    """Refuse a log in which the target or the baseline gives weight to an action with logged probability 0."""
-    for name, policy in (("target", log.target), ("baseline", log.baseline)):
-        unlogged = np.where(log.logged > 0.0, 0.0, policy)
-        row = _first(unlogged.max(axis=1, initial=0.0) > 1e-9)
-        if row is not None:
-            column = int(unlogged[row].argmax())
-            raise InvalidInput(
-                f"{_SHOWN.format(row=first_row + row)}: {name} gives {unlogged[row, column]:.3g} to "
-                f"{log.arms[column]!r}, which the logging policy never chose there.",
-                code="unlogged_action",
-                hint="Log with exploration over every candidate, or omit the row for both policies.",
-            )
 
 
 def _checked(log: Log, first_row: int) -> Log:

@@ -10,10 +10,9 @@ import pytest
 from headway.kits.practice.adam import Adam
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.heads import Actions
-from headway.kits.practice.mlp import Network, Shape, from_tensors
+from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import Minibatch, Objective, step
 from headway.kits.practice.trunks import Trunk
-from headway.nouns.errors import Damaged
 
 HEADS = {
     "one head": Actions("categorical", (3,)),
@@ -129,7 +128,8 @@ def test_a_gradient_that_is_not_finite_changes_nothing() -> None:
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_a_network_rebuilt_from_tensors_acts_the_same(norm: bool, activation: Any) -> None:
     network = network_for(HEADS["one head"], norm=norm, activation=activation, dtype=np.float32)
-    again = from_tensors(network.tensors(), network.shape)
+    again = Network(network.shape, dtype=np.float32)
+    again.load(network.tensors())
     x = np.random.default_rng(2).standard_normal((11, 5)).astype(np.float32)
     outputs = [tensor.copy() for tensor in network.forward(x)]
     for one, other in zip(outputs, again.forward(x), strict=True):
@@ -140,12 +140,10 @@ def test_a_network_rebuilt_from_tensors_acts_the_same(norm: bool, activation: An
         assert np.allclose(acting(x.astype(np.float64)), outputs[tower], atol=2e-3)
 
 
-def test_tensors_of_another_shape_are_damaged() -> None:
+def test_tensors_of_another_shape_are_refused() -> None:
     network = network_for(HEADS["one head"], norm=False, activation="tanh")
-    with pytest.raises(Damaged):
-        from_tensors({**network.tensors(), "policy.w1": np.zeros((3, 3))}, network.shape)
-    with pytest.raises(Damaged):
-        from_tensors(network.tensors(), Shape(inputs=5, towers=network.shape.towers, hidden=(7, 6), norm=True))
+    with pytest.raises(ValueError, match="shape"):
+        network.load({**network.tensors(), "policy.w1": np.zeros((3, 3))})
 
 
 def test_a_gaussian_head_stays_within_its_bounds() -> None:

@@ -29,9 +29,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import Damaged
-
-__all__ = ["EPSILON", "Activation", "Array", "Network", "Shape", "from_tensors"]
+__all__ = ["EPSILON", "Activation", "Array", "Network", "Shape"]
 
 Array = NDArray[Any]  # float32 or float64, as the network is
 Activation = Literal["tanh", "relu"]
@@ -289,16 +287,6 @@ class Network:
         if self.shape.free:
             named.append(("free", "free", slice(None)))
         return named
-
-
-def from_tensors(tensors: Mapping[str, Any], shape: Shape, *, dtype: Any = np.float32) -> Network:
-    """The network from the result of `tensors()`; a mismatch is `Damaged`."""
-    network = Network(shape, dtype=dtype)
-    try:
-        network.load(tensors)
-    except (KeyError, ValueError) as error:
-        raise Damaged(f"The tensors are not those of {shape}: {error}.", code="bad_tensor") from error
-    return network
 
 
 def _layout(shape: Shape) -> tuple[list[tuple[str, tuple[int, ...]]], list[tuple[str, tuple[int, ...]]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
-from headway.nouns.regular_file import read_regular
+from headway.nouns.regular_file import read_regular, write_whole
 from headway.observe.damage import UNREADABLE
 from headway.observe.runs import RunLog, name_policy
 from headway.project import publish_policy
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Practised", "SnapshotFolder", "TrainedPolicy", "fresh_settings", "practise", "publish_practised",
-    "publish_trained", "slug", "train", "write_whole",
+    "publish_trained", "slug", "train",
 ]  # fmt: skip
 
 _EVERY_S = 20.0
@@ -359,13 +358,3 @@ class SnapshotFolder:
             ) from error
         self.began = fitted.steps
         self._fitted = fitted
-
-
-def write_whole(path: Path, body: bytes) -> None:
-    """Write a file that a reader finds whole or not at all."""
-    scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
+from torch import Tensor
 
 from headway.kits.grow import metrics
+from headway.kits.grow.collect import draw
 from headway.kits.grow.commands.policies import load_policy
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.ablation import without
-from headway.kits.grow.morph.baselines import BASELINES
+from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.comparison import compared, summarised
 from headway.kits.grow.morph.episode import lanes, shown_episode
-from headway.kits.grow.morph.evaluate import EpisodeTable, network_chooser, played, policy_chooser
+from headway.kits.grow.morph.evaluate import EpisodeTable, played, policy_chooser
 from headway.kits.grow.morph.report import markdown, page
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.speed import measured
@@ -48,6 +51,24 @@ def stored(network: RecurrentNetwork, tmp_path: Path) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes of a few epochs."""
     monkeypatch.setattr(comparison, "played", lambda chooser, **how: played(chooser, **how, **TINY))
+
+
+def network_chooser(network: RecurrentNetwork) -> Chooser:
+    """The argmax of a network in torch, in every step."""
+    memory: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def choose(world: MorphWorld) -> Tensor:
+        observations, _ = world.present()
+        features = torch.as_tensor(observations.features, device=world.device)
+        indices = torch.as_tensor(observations.indices, device=world.device)
+        before = memory.get(0, torch.zeros(world.count, network.shape.memory_width, device=world.device))
+        output, memory[0] = network.step(features, indices, before)
+        table = torch.tensor(world.space.relevant, device=world.device).long()
+        actions: Tensor = draw(world.space, table, network.scores(output), world.masks, None)
+        return actions
+
+    return choose
 
 
 def test_the_policy_of_a_file_decides_like_the_network_that_was_trained(

@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headway.decide.factored import best
-from headway.kits.grow.collect import draw
 from headway.kits.grow.morph.baselines import Chooser
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
-from headway.kits.grow.network import RecurrentNetwork
 from headway.nouns.factored import Observations
 from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["EpisodeTable", "as_arrays", "network_chooser", "played", "policy_chooser"]
+__all__ = ["EpisodeTable", "as_arrays", "played", "policy_chooser"]
 
 
 def policy_chooser(policy: FactoredPolicy) -> Chooser:
@@ -33,24 +31,6 @@ def policy_chooser(policy: FactoredPolicy) -> Chooser:
         opinions = policy.scores(observations, before)
         memory[0] = opinions.memory
         return torch.as_tensor(best(policy.space, opinions.scores, masks), device=world.device)
-
-    return choose
-
-
-def network_chooser(network: RecurrentNetwork) -> Chooser:
-    """The same for a network in torch, on its own device."""
-    memory: dict[int, Tensor] = {}
-
-    @torch.no_grad()
-    def choose(world: MorphWorld) -> Tensor:
-        observations, _ = world.present()
-        features = torch.as_tensor(observations.features, device=world.device)
-        indices = torch.as_tensor(observations.indices, device=world.device)
-        before = memory.get(0, torch.zeros(world.count, network.shape.memory_width, device=world.device))
-        output, memory[0] = network.step(features, indices, before)
-        table = torch.tensor(world.space.relevant, device=world.device).long()
-        actions: Tensor = draw(world.space, table, network.scores(output), world.masks, None)
-        return actions
 
     return choose
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headway.kits.reply.learn.controller import KlController
-from headway.nouns.regular_file import read_regular
+from headway.nouns.regular_file import read_regular, write_whole
 from headway.observe.damage import UNREADABLE
 
 if TYPE_CHECKING:
@@ -56,12 +55,12 @@ class RunSnapshot:
             for key, value in entry.items():
                 arrays[f"optimizer.{place}.{key}"] = value.detach().clone()
         name = f"weights-{trainer.counts.updates}.safetensors"
-        _write(self.folder / name, save({key: value.cpu().clone() for key, value in arrays.items()}))
+        write_whole(self.folder / name, save({key: value.cpu().clone() for key, value in arrays.items()}))
         body = {
             "identity": self._identity_of(trainer), "weights": name, "counts": asdict(trainer.counts),
             "controller": trainer.controller.state(), "objective": told, "numbers": numbers, "last": trainer.last,
         }  # fmt: skip
-        _write(self.folder / _TOLD, json.dumps(body).encode())
+        write_whole(self.folder / _TOLD, json.dumps(body).encode())
         for path in self.folder.glob("weights-*.safetensors"):
             if path.name != name:
                 path.unlink(missing_ok=True)
@@ -105,7 +104,7 @@ class RunSnapshot:
         if self.metrics.exists():
             lines = read_regular(self.metrics).decode("utf-8").splitlines()
             kept = [line for line in lines if _update_of(line) <= updates]
-            _write(self.metrics, "".join(f"{line}\n" for line in kept).encode())
+            write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())
 
 
 def _update_of(line: str) -> float:
@@ -131,13 +130,3 @@ def _fill(trainer: Trainer, arrays: Mapping[str, torch.Tensor]) -> None:
 
 def _part(arrays: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-
-
-def _write(path: Path, body: bytes) -> None:
-    """Write a file that a reader finds whole or not at all."""
-    scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
