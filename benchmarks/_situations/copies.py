@@ -42,7 +42,7 @@ def near_copies(seed: int, *, prompts: int = 150, hard: bool = False, new: int =
 
 
 def hidden_difficulty(seed: int, settings: str = 'promote = "auto"\n') -> Ending:
-    """No probabilities: easy cases went to `b` and hard ones to `a`, and nobody logged which is which. They are equal."""
+    """No probabilities: easy cases went to `b` and hard ones to `a`, which nobody logged. The actions are equal."""
     ending = Ending()
     with Client(f"{SETTINGS}{settings}", seed=seed) as client:
         rng, rows = client.rng, []
