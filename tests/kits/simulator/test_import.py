@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headway.kits.simulator.foreign_problems import read_foreign
+from headway.kits.simulator.judge import CodeJudge, JudgeJob
 from headway.kits.simulator.problem import read_problems
 from headway.nouns.errors import HeadwayError
 from tests.cli.terminal import headway
@@ -106,3 +107,29 @@ def test_import_writes_problems_and_says_what_was_skipped(tmp_path: Path) -> Non
     failed = headway("sim", "import", tmp_path / "none.jsonl", "--out", tmp_path / "other.jsonl")
     assert failed.code == 1
     assert not (tmp_path / "other.jsonl").exists()
+
+
+HIDING = {
+    "a failed assertion": "    try:\n        assert candidate(4) == 8\n    except:\n        pass\n",
+    "the end of the solution": "    try:\n        candidate(4)\n    except BaseException:\n        return\n"
+    "    assert candidate(4) == 8\n",
+}
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_a_check_of_a_file_hides_nothing_from_the_judge(tmp_path: Path, name: str) -> None:
+    [problem] = read_foreign(written(tmp_path, {**HUMAN_EVAL, "test": "def check(candidate):\n" + HIDING[name]})).problems
+    wrong = "def twice(n):\n    return 3 * n\n" if "assertion" in name else "import os\nos._exit(0)\n"
+    with CodeJudge("process") as judge:
+        assert judge.judge(JudgeJob(key="", problem=problem, solution=problem.reference)).status == "passed"
+        assert judge.judge(JudgeJob(key="", problem=problem, solution=wrong)).status == "failed"
+
+
+def test_a_check_that_asks_nothing_is_skipped_or_an_error(tmp_path: Path) -> None:
+    silent = {**HUMAN_EVAL, "task_id": "silent", "test": "def check(candidate):\n    candidate(4)\n"}
+    idle = {**HUMAN_EVAL, "test": "def check(candidate):\n    assert True\n"}
+    imported = read_foreign(written(tmp_path, silent, idle))
+    assert imported.skipped == {"silent": "its tests assert nothing"}
+    with CodeJudge("process") as judge:
+        result = judge.judge(JudgeJob(key="", problem=imported.problems[0], solution=HUMAN_EVAL["prompt"] + "    pass"))
+    assert (result.status, "never call the solution" in result.why) == ("error", True)

@@ -3,8 +3,9 @@
     imported = read_foreign(Path("HumanEval.jsonl.gz"))      # the shape is recognised
     imported.problems, imported.skipped                      # what can be judged; id → why not
 
-Their tests are code. They become one `check(candidate)`, which the judge runs apart from the solution. There are no
-wrong solutions, and difficulty is a guess: one level for every four lines of the reference.
+Their tests are code. They become one `check(candidate)`, which the judge runs apart from the solution; it evaluates
+their assertions itself, so that no file hides one that failed. There are no wrong solutions, and difficulty is a guess:
+one level for every four lines of the reference.
 
 Not covered: tests that need more from the solution than the one function (MBPP has some that use its classes).
 """
@@ -145,7 +146,8 @@ def _problem(
 ) -> CodeProblem | str:
     try:
         ast.parse(reference)
-        ast.parse(tests)
+        if not any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(ast.parse(tests))):
+            return "its tests assert nothing"
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"its code cannot be parsed: {error}"
     if not entry.isidentifier() or not name:

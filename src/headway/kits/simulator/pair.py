@@ -8,6 +8,7 @@ Of a returned value, only its plain content travels: None, booleans, numbers, te
 (also of subclasses), ranges and iterators. Arguments are copies: a test cannot see that a solution changed one.
 """
 
+import ast
 import bisect  # noqa: F401  (what solutions often import: it is ready in every fork)
 import builtins
 import cmath  # noqa: F401
@@ -197,8 +198,17 @@ class RemoteFunction:
 
     def __init__(self, questions: int, answers: int) -> None:
         self._questions, self._answers = questions, answers
+        self.calls, self.ended = 0, ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        try:
+            return self._asked(args, kwargs)
+        except SolutionEnded as error:
+            self.ended = str(error)
+            raise
+
+    def _asked(self, args: "tuple[Any, ...]", kwargs: "dict[str, Any]") -> Any:
         try:
             send(self._questions, {"args": encode(list(args)), "kwargs": encode(kwargs)})
             reply = receive(self._answers)
@@ -261,12 +271,35 @@ def compared(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":
     return {"passed": passed, "total": len(asked["cases"]), "why": why, "broken": "", "failed": failed[:1000]}
 
 
+class Assertions(ast.NodeTransformer):
+    """Assertions of a file, evaluated by us: the file cannot hide one that failed."""
+
+    def __init__(self) -> None:
+        self.failed = ""
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Expr:
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        message = ast.Lambda(args=nothing, body=node.msg or ast.Constant(value=""))
+        expect = ast.Name(id="__headway_expect__", ctx=ast.Load())
+        return ast.copy_location(ast.Expr(ast.Call(func=expect, args=[node.test, message], keywords=[])), node)
+
+    def expect(self, value: Any, message: "Callable[[], Any]") -> None:
+        if value:
+            return
+        self.failed = "a test failed"
+        error = AssertionError(message())
+        self.failed = words(error) if str(error) else self.failed
+        raise error
+
+
 def checked(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":
-    """Tests that are code: `check(candidate)` returns or raises."""
+    """Tests that are code: `check(candidate)` returns, no assertion failed, and it has asked the solution something."""
     sys.setrecursionlimit(3000)
-    space: dict[str, Any] = {"__name__": "tests"}
+    assertions = Assertions()
+    space: dict[str, Any] = {"__name__": "tests", "__headway_expect__": assertions.expect}
     try:
-        exec(compile(asked["tests"], "tests.py", "exec"), space)
+        tree = ast.fix_missing_locations(assertions.visit(ast.parse(asked["tests"])))
+        exec(compile(tree, "tests.py", "exec"), space)
         check = space["check"]
     except BaseException as error:  # noqa: BLE001
         why = f"the tests of this problem cannot be loaded: {words(error)}"
@@ -278,6 +311,10 @@ def checked(caller: RemoteFunction, asked: Any) -> "dict[str, Any]":
         why = str(error)
     except BaseException as error:  # noqa: BLE001
         why = "a test failed" if str(error) == "" else words(error)
+    why = why or caller.ended or assertions.failed
+    if not why and not caller.calls:
+        why = "the tests of this problem never call the solution"
+        return {"passed": 0, "total": 1, "why": why, "broken": why}
     return {"passed": int(not why), "total": 1, "why": why, "broken": ""}
 
 
