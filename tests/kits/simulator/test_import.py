@@ -118,7 +118,8 @@ HIDING = {
 
 @pytest.mark.parametrize("name", HIDING)
 def test_a_check_of_a_file_hides_nothing_from_the_judge(tmp_path: Path, name: str) -> None:
-    [problem] = read_foreign(written(tmp_path, {**HUMAN_EVAL, "test": "def check(candidate):\n" + HIDING[name]})).problems
+    tests = "def check(candidate):\n" + HIDING[name]
+    [problem] = read_foreign(written(tmp_path, {**HUMAN_EVAL, "test": tests})).problems
     wrong = "def twice(n):\n    return 3 * n\n" if "assertion" in name else "import os\nos._exit(0)\n"
     with CodeJudge("process") as judge:
         assert judge.judge(JudgeJob(key="", problem=problem, solution=problem.reference)).status == "passed"
