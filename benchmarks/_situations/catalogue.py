@@ -332,9 +332,9 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation(
         "bounds_agreeing",
-        "policies agree on 95% of the decisions, and the uplift is just below the margin",
+        "policies agree on 90% of the decisions, and the uplift is just below the margin",
         ordinary.agreeing,
-        [Control(".95 better on 5% of the decisions", ordinary.agreeing_and_better)],
+        [Control(".95 better on 10% of the decisions", ordinary.agreeing_and_better)],
     ),
     Situation(
         "users", "correlated users", ordinary.users, [Control(".2 better", ordinary.users_and_better)], held=True

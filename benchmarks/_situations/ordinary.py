@@ -50,20 +50,21 @@ def sticky(seed: int, gain: float = 0.0) -> Ending:
 MARGIN = 0.02
 
 
-def agreeing(seed: int, gain: float = 0.38) -> Ending:
-    """`b` is better on one decision in twenty, by just less than the margin per decision, and far worse elsewhere.
+def agreeing(seed: int, gain: float = 0.34) -> Ending:
+    """`b` is better on one decision in ten, by just less than the margin per decision, and far worse elsewhere.
 
-    A policy that learns it agrees with the current one on 95% of the decisions. What counts is the uplift above the
+    A policy that learns it agrees with the rules on 90% of the decisions. What counts is the uplift above the
     margin.
     """
 
     def visit(rng: np.random.Generator, _: int) -> Visit:
-        hard = rng.random() < 0.05
+        hard = rng.random() < 0.1
         worth = {"a": 0.05, "b": 0.05 + gain} if hard else {"a": 0.5, "b": 0.05}
         details = context(rng)
         return of(worth, rng, details={**details, "state": {**details["state"], "hard": float(hard)}})
 
-    with Client(f'{UNIT}margin = {MARGIN}\nfallback = "a"\n', seed=seed) as client:
+    rules = 'rules = [{ when = "text_length >= 0", use = "a" }]\nexplore = { kind = "epsilon", value = 0.5 }\n'
+    with Client(f"{UNIT}margin = {MARGIN}\n{rules}", seed=seed) as client:
         ending = follow(client, visit, learn_at=800, until=4000, every=200, candidate=None)
     return replace(ending, uplift=ending.uplift - MARGIN)
 
