@@ -21,7 +21,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import headway
+from headway.kits.next_action.improve.journal import one_at_a_time
 from tests.cli.terminal import headway as run
+from tests.kits.next_action.improve.conftest import Ground, ground, scored  # noqa: F401 — a fixture
 from tests.kits.proxy.conftest import Proxy
 from tests.kits.proxy.upstream import Upstream
 from tests.project.deletions import everything
@@ -222,3 +224,30 @@ def test_a_word_in_every_field_of_every_door_is_gone_after_the_deletion(
     assert not left
     with headway.open(tmp_path, environ=environ) as project:
         assert not [line for line in everything(project).splitlines() if "planted" in line]
+
+
+def test_journals_of_improve_are_reached_by_the_deletion(ground: Ground) -> None:  # noqa: F811
+    ground.offer(
+        {**scored(2, word("description")), "name": word("name"), "type": word("type"), "scope": word("scope")},
+        {**scored(9, word("description")), "edits": [{"path": "eval.sh", "content": word("content")}]},
+    )
+    ground.commit()
+    ground.play()
+    ground.write("proposals.jsonl", "")
+    for place in ("worktree", "scratch"):  # as a killed run leaves them
+        ground.write(f".headway/improve/up/001/{place}/score.txt", word())
+    delete = f"{sys.executable} -m headway -C {ground.folder} data delete --before 2100-01-01 --yes --json".split()
+    with headway.open(ground.folder, environ={}) as project, one_at_a_time(project.home / "improve" / "up", "up"):
+        refused = subprocess.run(delete, capture_output=True, text=True)
+        assert (refused.returncode, "running already" in refused.stdout + refused.stderr) == (1, True)
+        assert project.query.counts("next-action").decisions == 2
+    assert json.loads(subprocess.run(delete, capture_output=True, text=True, check=True).stdout)["copies"] == 1
+    left = [
+        path for path in (ground.folder / ".headway").rglob("*") if path.is_file() if b"planted" in path.read_bytes()
+    ]
+    assert not left
+    ground.offer(scored(3))
+    ground.commit()
+    (result,) = ground.play()
+    assert (ground.last.folder.name, result.verdict) == ("002", "kept")
+    assert "improve/up-001" in ground.git("branch", "--list", "improve/*")
