@@ -132,7 +132,7 @@ def value_of(table: SettingsTable, key: SettingField) -> Any:
     if not bounds.keys() <= _PLAIN:
         return _converted(table, key)
     if base is bool:
-        return table.flag(key.name)
+        return table.value(key.name, bool, _expected(key))
     if base in (int, float):
         low, high = bounds.get("gt", bounds.get("ge", -math.inf)), bounds.get("le", math.inf)
         if base is float:

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
 __all__ = ["NAME", "SettingsTable", "quoted"]
 
 Choice = TypeVar("Choice", bound=str)
+T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")  # valid in a path, a URL and a table heading
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -97,32 +100,28 @@ class SettingsTable:
 
     # -- values, each by the type that it must have
 
+    def value(self, key: str, kind: type[T], expected: str) -> T:
+        """The value as that type, by msgspec: a whole number is a number, true is neither."""
+        try:
+            return msgspec.convert(self.values[key], kind)
+        except (msgspec.ValidationError, OverflowError):
+            raise self.error(key, expected) from None
+
     def number(self, key: str, *, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
         """A finite number from low (or above it) to high."""
-        value = self.values[key]
         expected = _span("a number", low, high, above=above)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.error(key, expected)
-        try:
-            number = float(value)
-        except OverflowError:
-            raise self.error(key, expected) from None
+        number = self.value(key, float, expected)
         if not math.isfinite(number) or not low <= number <= high or (above and number <= low):
             raise self.error(key, expected)
         return number
 
     def whole(self, key: str, *, low: float = -math.inf, high: float = math.inf) -> int:
         """A whole number from low to high."""
-        value = self.values[key]
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.error(key, _span("a whole number", low, high))
-        return value
-
-    def flag(self, key: str) -> bool:
-        value = self.values[key]
-        if not isinstance(value, bool):
-            raise self.error(key, "true or false")
-        return value
+        expected = _span("a whole number", low, high)
+        whole = self.value(key, int, expected)
+        if not low <= whole <= high:
+            raise self.error(key, expected)
+        return whole
 
     def text(self, keys: str | Sequence[str], value: object = ...) -> str:
         """Text: not empty, at most 500 characters, no control characters."""

@@ -150,19 +150,11 @@ def _guard_range(table: SettingsTable, _: _Values) -> tuple[float, float] | None
 
 
 def _limits(table: SettingsTable) -> tuple[float, float]:
-    value = table.values["range"]
-    if isinstance(value, list) and len(value) == 2 and all(map(_finite, value)) and value[0] < value[1]:
-        return float(value[0]), float(value[1])
-    raise table.error("range", "two finite numbers, the lower one first, such as [-1, 1]", value)
-
-
-def _finite(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+    expected = "two finite numbers, the lower one first, such as [-1, 1]"
+    low, high = table.value("range", tuple[float, float], expected)
+    if not -math.inf < low < high < math.inf:
+        raise table.error("range", expected)
+    return low, high
 
 
 def _on_failure(table: SettingsTable, values: _Values) -> Worth:
@@ -176,12 +168,13 @@ def _on_censored(table: SettingsTable, values: _Values) -> Worth:
 
 def _worth(table: SettingsTable, key: str, values: _Values) -> Worth:
     low, high = values["range"]
-    value = table.values[key]
-    if value == "exclude":
+    if table.values[key] == "exclude":
         return "exclude"
-    if not _finite(value) or not low <= value <= high:
-        raise table.error(key, f'"exclude" or a number within the range [{low:g}, {high:g}]', value)
-    return float(value)
+    expected = f'"exclude" or a number within the range [{low:g}, {high:g}]'
+    worth = table.value(key, float, expected)
+    if not low <= worth <= high:
+        raise table.error(key, expected)
+    return worth
 
 
 def _rules(table: SettingsTable, _: _Values) -> tuple[RuleSettings, ...]:
@@ -276,15 +269,11 @@ def _guards(table: SettingsTable, _: _Values) -> Mapping[str, GuardSettings]:
 def _reply_length(table: SettingsTable, _: _Values) -> tuple[int, int]:
     if "reply_length" not in table:
         return 1, 256
-    value = table.values["reply_length"]
-    if (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(type(one) is int for one in value)
-        and 0 < value[0] <= value[1]
-    ):
-        return value[0], value[1]
-    raise table.error("reply_length", "two numbers of tokens, the lower one first, such as [7, 24]", value)
+    expected = "two numbers of tokens, the lower one first, such as [7, 24]"
+    low, high = table.value("reply_length", tuple[int, int], expected)
+    if not 0 < low <= high:
+        raise table.error("reply_length", expected)
+    return low, high
 
 
 def _learn(table: SettingsTable, _: _Values) -> Mapping[str, Any]:
