@@ -18,7 +18,6 @@ from headway.nouns.kit import catalogue as catalogue_of
 from headway.settings import environment
 from headway.settings.file import FILE, text_of, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
-from headway.settings.owner import check_owner
 from headway.settings.schema import (
     AlertSettings,
     EncoderEndpoint,
@@ -185,3 +184,32 @@ def _secrets(
     names = {alerts.key_env, *(upstream.key_env for upstream in upstreams.values())}
     names |= {task.encoder.key_env for task in tasks.values() if isinstance(task.encoder, EncoderEndpoint)}
     return MappingProxyType({name: environ[name] for name in sorted(names) if name and environ.get(name)})
+
+
+_ALLOWED = "allow"
+
+
+def check_owner(directory: Path, environ: Mapping[str, str]) -> None:
+    """Raises `foreign_owner` unless headway.toml and .headway belong to this user, root, or whoever called sudo.
+
+    Settings and store of somebody else could make this user run their code.
+    """
+    if environ.get("HEADWAY_FOREIGN_OWNER") == _ALLOWED:
+        return
+    user = os.geteuid()
+    trusted = {user, 0}
+    caller = environ.get("SUDO_UID", "")
+    if user == 0 and caller.isdecimal():
+        trusted.add(int(caller))
+    for path in (directory / FILE, directory / ".headway"):
+        for status in (os.lstat, os.stat):
+            try:
+                owner = status(path).st_uid
+            except OSError:
+                continue  # it does not exist
+            if owner not in trusted:
+                raise InvalidSettings(
+                    f"{path} belongs to another user (uid {owner}, you are {user}).",
+                    code="foreign_owner",
+                    hint="Its settings can name code to run. If you trust its owner, set HEADWAY_FOREIGN_OWNER=allow.",
+                )

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from headway.kits.proxy import upstreams
-from headway.kits.proxy.key_filter import KeyFilter
-from headway.kits.proxy.upstreams import Upstreams
+from headway.kits.proxy.upstreams import KeyFilter, Upstreams
 from headway.settings import Settings
 from tests.kits.proxy.conftest import ASK, Proxy
 from tests.kits.proxy.upstream import WORDS, Upstream

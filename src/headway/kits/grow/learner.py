@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.grow.knobs import RecurrentKnobs, knobs_from
-from headway.kits.grow.presets import preset_knobs
+from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs
 from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
 from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName

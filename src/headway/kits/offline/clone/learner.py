@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.offline.clone.knobs import CloneKnobs
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
+from headway.kits.offline.knobs import CloneKnobs
 from headway.kits.offline.transitions import Singles, Transitions, read_log
 from headway.kits.practice.mlp import Network, Shape
 from headway.learn.knobs import checked

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 from headway.decide.acting import explorer
-from headway.kits.offline.cql.knobs import CQLKnobs
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
+from headway.kits.offline.knobs import CQLKnobs
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
 from headway.kits.practice.mlp import Network, Shape
 from headway.learn import logged

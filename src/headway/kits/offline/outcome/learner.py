@@ -20,7 +20,7 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.encode.state import Features
-from headway.kits.offline.outcome.knobs import OutcomeKnobs
+from headway.kits.offline.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, read_log
 from headway.learn import logged

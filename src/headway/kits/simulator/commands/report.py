@@ -14,6 +14,7 @@ import click
 
 from headway.cli.format import interval, number
 from headway.cli.output import Output
+from headway.cli.picture import BLUE, GREEN, GREY, figure_class
 from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput, MissingExtra
@@ -129,8 +130,6 @@ def _pack(pack: Path, done: SimReport, rows: list[dict[str, Any]], folder: Path)
 
 
 def _draw(session: Session, path: Path, done: SimReport) -> None:
-    from headway.kits.simulator.commands.report_plot import report_picture
-
     try:
         report_picture(path, done.parts)
     except MissingExtra as error:
@@ -162,3 +161,20 @@ def _reported(out: Output, done: SimReport) -> None:
             for way, entry in sorted(shown["ways"].items(), key=lambda pair: pair[1]["value"])
         ]
         out.table(heads, rows, right=heads[1:])
+
+
+_COLOURS = {"learned": BLUE, "oracle": GREEN}
+
+
+def report_picture(path: Path, parts: Mapping[str, Any]) -> None:
+    """One panel per part; a bar per way with its 95% interval."""
+    figure = figure_class()(figsize=(9.0, 3.8), dpi=150, layout="constrained")
+    for axes, (part, shown) in zip(figure.subplots(1, len(parts), sharex=True), sorted(parts.items()), strict=True):
+        ways = sorted(shown["ways"].items(), key=lambda pair: pair[1]["value"])
+        for place, (way, entry) in enumerate(ways):
+            reach = [[entry["value"] - entry["low"]], [entry["high"] - entry["value"]]]
+            axes.barh(place, entry["value"], xerr=reach, color=_COLOURS.get(way, GREY), height=0.7)
+        axes.set_yticks(range(len(ways)), [way for way, _ in ways])
+        axes.set_xlabel("value net of cost, per problem")
+        axes.set_title(f"{part}: {shown['subjects']:,} problems", loc="left")
+    figure.savefig(path)
