@@ -79,7 +79,8 @@ class Bench:
             **{"eval": ("sh", "eval.sh"), "timeout_s": 20.0, "disk_mb": 1, **more},  # type: ignore[arg-type]
         )  # fmt: skip
         before = {path: path.read_bytes() for path in self.snapshot.rglob("*") if path.is_file()}
-        measured = ProposalEvaluation(settings, RULES, self.snapshot, self.scratch).measure(self.snapshot)
+        evaluation = ProposalEvaluation(settings, RULES, self.snapshot, self.scratch, protected=self.snapshot)
+        measured = evaluation.measure(self.snapshot)
         assert not self.scratch.exists()
         assert not self.outside.exists()
         assert {path: path.read_bytes() for path in self.snapshot.rglob("*") if path.is_file()} == before

@@ -73,6 +73,21 @@ def test_the_files_in_a_line_for_a_shell_are_known() -> None:
     assert named_by(["sh", "-c", "make bench"], ["Makefile", "package.json"]) == ["Makefile"]
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["pytest", "-q", "tests/"], ["tests"]),
+        (["python3", "-m", "pytest", "./tests/unit/test_a.py::test_x"], ["tests/unit/test_a.py"]),
+        (["python3", "-m", "unittest", "discover", "-s", "tests"], ["tests"]),
+        (["sh", "-c", "cd src && pytest ../tests tests/unit"], ["tests/unit"]),
+        (["sh", "-c", "pytest -q . | tail -1"], []),
+        (["python3", "run.py", "--out", "tests"], []),
+    ],
+)
+def test_a_folder_that_is_given_to_a_test_runner_is_the_evaluation(command: list[str], named: list[str]) -> None:
+    assert named_by(command, ["src/a.py", "tests/unit/test_a.py"]) == named
+
+
 def test_patterns_that_protect_nothing_are_named() -> None:
     rules = FileRules(files=["**"], read_only=["eval.sh", "test/**", "data"], most_files=1)
     assert rules.unmatched(["eval.sh", "src/a.py", "data/x"]) == ["test/**"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import py_compile
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headway.kits.next_action.improve import rounds, sources
-from headway.kits.next_action.improve.evaluation import Measurement
+from headway.kits.next_action.improve.evaluation import Measurement, ProposalEvaluation
+from headway.kits.next_action.improve.file_rules import FileRules
 from headway.kits.next_action.improve.paired_test import share_of
 from headway.kits.next_action.improve.run import Run
 from headway.kits.next_action.improve.settings import ImproverSettings
@@ -68,6 +72,88 @@ def test_a_file_that_is_asked_for_by_its_path_may_be_added(ground: Ground) -> No
     ground.commit()
     (result,) = ground.play()
     assert result.verdict == "reverted", result.why
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (["python3", "-m", "unittest", "discover", "-s", "tests"], "tests/test_a.py"),
+        (["python3", "-m", "unittest", "discover", "-s", "tests"], "tests/test_new.py"),
+        (["sh", "linked.sh"], "parts/eval.sh"),
+    ],
+)
+def test_what_the_evaluation_runs_is_protected_without_being_listed(
+    ground: Ground, command: list[str], path: str
+) -> None:
+    ground.write("tests/test_a.py", "print('score: 1')\n")
+    ground.write("parts/eval.sh", "echo score: 1\n")
+    (ground.folder / "linked.sh").symlink_to("parts/eval.sh")
+    ground.offer(added(path), eval=command, files=["**"])
+    ground.commit()
+    (result,) = ground.play()
+    assert (result.verdict, result.code) == ("refused", "read_only_file"), result.why
+
+
+def _change(tree: Path) -> None:
+    (tree / "eval.sh").write_text("echo score: 9\n")
+
+
+def _add(tree: Path) -> None:
+    (tree / "parts" / "z.sh").write_text("echo score: 9; exit\n")
+
+
+def _take_away(tree: Path) -> None:
+    (tree / "parts" / "b.sh").unlink()
+
+
+def _link(tree: Path) -> None:
+    (tree / "parts" / "b.sh").unlink()
+    (tree / "parts").rename(tree / "away")
+    (tree / "parts").symlink_to("away")
+
+
+def _precompile(tree: Path) -> None:
+    source = tree / "helper.py"
+    honest = source.read_text()
+    source.write_text("worth = 9\n")
+    py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    source.write_text(honest)
+
+
+@pytest.mark.parametrize("attack", [_change, _add, _take_away, _link, _precompile])
+def test_the_read_only_files_are_laid_over_whatever_a_proposal_left(
+    ground: Ground, attack: Callable[[Path], None]
+) -> None:
+    """No rule is asked here: as if a proposal had found a way around all of them."""
+    ground.write("eval.sh", "for part in parts/*.sh; do . $part; done\n")
+    ground.write("parts/a.sh", "worth=$(python3 -c 'import helper; print(helper.worth)')\n")
+    ground.write("parts/b.sh", "echo score: $worth; exit\n")
+    ground.write("helper.py", "worth = 1\n")
+    trees = [ground.folder.parent / name for name in ("protected", "proposal")]
+    for tree in trees:
+        shutil.copytree(ground.folder, tree, ignore=shutil.ignore_patterns(".git", ".headway"))
+    attack(trees[1])
+    settings = ImproverSettings(scope="s", metric="score", eval=("sh", "eval.sh"), files=("**",), proposals="p")
+    rules = FileRules(files=("**",), read_only=("eval.sh", "parts/**"), most_files=1)
+    scratch = ground.folder.parent / "scratch"
+    evaluation = ProposalEvaluation(settings, rules, ground.folder, scratch, protected=trees[0])
+    measured = evaluation.measure(trees[1])
+    assert (measured.value, measured.why) == (1.0, "")
+
+
+def test_a_binary_patch_is_refused(ground: Ground) -> None:
+    ground.write("score.txt", "\0")
+    ground.git("add", "--all")
+    ground.git("-c", "core.attributesFile=/dev/null", "commit", "--quiet", "--message", "binary")
+    ground.write("score.txt", "2\n")
+    patch = ground.git("diff", "--binary")
+    assert "GIT binary patch" in patch
+    ground.write("score.txt", "\0")
+    ground.offer({"description": "Text by a binary patch", "patch": patch}, eval=["sh", "eval.sh"])
+    ground.write("eval.sh", "echo score: 1\n")
+    ground.commit()
+    (result,) = ground.play()
+    assert (result.verdict, result.code) == ("refused", "shadows_evaluation"), result.why
 
 
 def test_a_model_is_shown_regular_files_only_and_no_secrets(tmp_path: Path) -> None:

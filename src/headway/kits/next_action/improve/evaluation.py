@@ -1,10 +1,13 @@
 """The user's command on a fresh copy of the files, in the sandbox, and the number that it prints.
 
-    evaluation = ProposalEvaluation(settings, rules, project_folder, scratch)
+    evaluation = ProposalEvaluation(settings, rules, project_folder, scratch, protected=base_files)
     evaluation.measure(snapshot)      # Measurement(value=0.42), or Measurement(value=None, why="it ran for longer …")
 
 Every measurement gets a copy of its own, so that nothing that one run wrote is there in the next. A crash, a timeout, a
 number that is missing, printed twice or not finite, and a changed read-only file are failed measurements, never 0.
+
+The read-only files are those of the commit that the run began with, laid over the copy: whatever the proposal did to
+them, by a way that no rule knows, is gone. Bytecode of the tree is not copied: Python would run it instead of a source.
 
 Not covered: the proposal's code runs inside the evaluation. It can print the number itself and end the program; an
 evaluation that must withstand this starts the code under test as a separate program.
@@ -49,11 +52,14 @@ class Measurement:
 class ProposalEvaluation:
     """How one improver measures."""
 
-    def __init__(self, settings: ImproverSettings, rules: FileRules, directory: Path, scratch: Path) -> None:
+    def __init__(
+        self, settings: ImproverSettings, rules: FileRules, directory: Path, scratch: Path, *, protected: Path
+    ) -> None:
+        """`protected` has the files of the commit that the run began with."""
         readable = {name: (directory / name).resolve() for name in settings.readable}
         self._box: Sandbox = sandbox(settings.sandbox, workspace=True, readable=tuple(readable.values()))
         self._command = _command(settings.eval, readable)
-        self._settings, self._rules, self._scratch = settings, rules, scratch
+        self._settings, self._rules, self._scratch, self._protected = settings, rules, scratch, protected
         self._limits = Limits(
             wall_s=settings.timeout_s,
             cpu_s=settings.timeout_s * _CORES,
@@ -71,12 +77,13 @@ class ProposalEvaluation:
         remove_tree(self._scratch)
         try:
             with writing():
-                shutil.copytree(snapshot, self._scratch, symlinks=True)
-            kept = read_only_paths(snapshot, self._rules)
+                shutil.copytree(snapshot, self._scratch, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+                _lay_over(self._protected, self._scratch, self._rules)
+            kept = read_only_paths(self._scratch, self._rules)
             result = self._box.run(
                 self._command, limits=self._limits, workspace=Workspace(path=self._scratch, read_only=kept)
             )
-            changed = next((name for name in kept if _differs(snapshot / name, self._scratch / name)), None)
+            changed = next((name for name in kept if _differs(self._protected / name, self._scratch / name)), None)
         finally:
             remove_tree(self._scratch)
         if changed is not None:
@@ -169,6 +176,25 @@ def read_only_paths(folder: Path, rules: FileRules) -> tuple[str, ...]:
         return whole, names
 
     return tuple(walk(folder)[1])
+
+
+def _lay_over(protected: Path, target: Path, rules: FileRules) -> None:
+    """Make the read-only files of `target` those of `protected`: no other content, none more and none less."""
+    for path in [*target.rglob("*")]:
+        if (path.is_symlink() or path.is_file()) and rules.is_read_only(path.relative_to(target).as_posix()):
+            path.unlink()
+    for path in protected.rglob("*"):
+        name = path.relative_to(protected)
+        if (path.is_dir() and not path.is_symlink()) or not rules.is_read_only(name.as_posix()):
+            continue
+        place = target
+        for part in name.parts[:-1]:
+            place /= part
+            if place.is_symlink() or place.is_file():
+                place.unlink()
+            place.mkdir(exist_ok=True)
+        remove_tree(target / name)
+        shutil.copy2(path, target / name, follow_symlinks=False)
 
 
 def _differs(before: Path, after: Path) -> bool:

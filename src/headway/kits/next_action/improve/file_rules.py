@@ -43,6 +43,7 @@ _RECIPES = {  # what a program reads without being told
     "npm": ("package.json",),
     "tox": ("tox.ini",),
 }
+_TEST_RUNNERS = {"pytest", "py.test", "unittest", "nose2"}  # what they are pointed at is the evaluation
 _SHELL = re.compile(r"""[\s'"`$=;|&<>(){}]+""")  # between the words of `sh -c "cd x && python3 bench.py"`
 
 
@@ -172,7 +173,8 @@ def checked_path(path: str) -> str:
 
 
 def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
-    """The files that a command names: as a word, in a line for a shell, as the module after `-m`, or as its recipe."""
+    """What a command names: files as words, in a line for a shell, as the module after `-m`, or as its recipe; and the
+    folders that it gives to a test runner."""
     known = set(files)
     parts = [part for word in command for part in (word, *_SHELL.split(word)) if part]
     words = {str(PurePosixPath(part)) for part in parts}
@@ -181,6 +183,11 @@ def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
         if option == "-m":
             path = module.replace(".", "/")
             words |= {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"}
+    if words & _TEST_RUNNERS:
+        asides = {after for before, after in pairwise(parts) if before in ("cd", "pushd", "-C")}
+        named = {str(PurePosixPath(part.split("::")[0])) for part in parts if part not in asides}
+        known |= {str(folder) for path in known for folder in PurePosixPath(path).parents} & named - {"."}
+        words |= named
     return sorted(words & known)
 
 

@@ -142,6 +142,12 @@ class Worktree:
         """Every tracked file."""
         return [name for name in _git(self.folder, "ls-files", "-z").split("\0") if name]
 
+    def linked(self, names: Sequence[str]) -> list[str]:
+        """What the links among these files point to, where it is in this tree."""
+        root = self.folder.resolve()
+        places = [(root / name).resolve() for name in names if (root / name).is_symlink()]
+        return [place.relative_to(root).as_posix() for place in places if root in place.parents]
+
     def apply(self, proposal: Proposal, rules: FileRules, base: str) -> str:
         """The commit that makes this change to `base`; InvalidInput if a rule forbids it. The tree is left there."""
         self.reset(base)
@@ -187,7 +193,11 @@ class Worktree:
         data = patch if patch.endswith("\n") else patch + "\n"
         try:
             counted = _git(self.folder, "apply", "--numstat", "-z", "-", data=data)
-            rules.check(row.split("\t", 2)[2] for row in counted.split("\0") if row.count("\t") == 2)
+            rows = [row.split("\t", 2) for row in counted.split("\0") if row.count("\t") == 2]
+            rules.check(path for _, _, path in rows)
+            for added, _, path in rows:
+                if added == "-" and not rules.asked_for(path):
+                    raise _binary(path)
             _git(self.folder, "apply", "--whitespace=nowarn", "-", data=data)
         except InvalidInput as error:
             if error.code != "git_failed":
@@ -255,11 +265,15 @@ class Worktree:
         for name in changed:
             path = self.folder / name
             if path.is_file() and b"\0" in read_regular(path) and not rules.asked_for(name):
-                raise InvalidInput(
-                    f"The proposal makes {name!r} a binary file.",
-                    code="shadows_evaluation",
-                    hint="If proposals may do this, put exactly this path into `files`.",
-                )
+                raise _binary(name)
+
+
+def _binary(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"The proposal makes {name!r} a binary file.",
+        code="shadows_evaluation",
+        hint="If proposals may do this, put exactly this path into `files`.",
+    )
 
 
 def _existing(path: Path, name: str) -> Path:

@@ -92,13 +92,21 @@ class Run:
         check_repeats(self.settings)
         if not state.begun:
             self.repository.check_clean()
-        base = state.commit if state.begun else self.repository.head()
+        base = str(state.start["base"]) if state.begun else self.repository.head()
         self.tree = self.repository.worktree(self.folder / "worktree", base)
-        protected = named_by(self.settings.eval, self.tree.files())
-        self.rules = self._rules(protected)
-        self.evaluation = ProposalEvaluation(self.settings, self.rules, self.project.folder, self.folder / "scratch")
-        self.say(f"sandbox: {self.evaluation.sandbox}")
+        files = self.tree.files()
+        named = named_by(self.settings.eval, files)
+        linked = self.tree.linked([name for name in files if self._rules(named).is_read_only(name)])
+        self.rules = self._rules([*named, *linked])
         remove_tree(self.snapshots)
+        self.evaluation = ProposalEvaluation(
+            self.settings,
+            self.rules,
+            self.project.folder,
+            self.folder / "scratch",
+            protected=self.snapshot("protected"),
+        )
+        self.say(f"sandbox: {self.evaluation.sandbox}")
         if not state.begun:
             self._start(base)
             return
