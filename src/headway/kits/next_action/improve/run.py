@@ -96,7 +96,8 @@ class Run:
         self.tree = self.repository.worktree(self.folder / "worktree", base)
         files = self.tree.files()
         named = named_by(self.settings.eval, files)
-        linked = self.tree.linked([name for name in files if self._rules(named).is_read_only(name)])
+        self.rules = self._rules(named)
+        linked = self.tree.linked([name for name in files if self.rules.is_read_only(name)])
         self.rules = self._rules([*named, *linked])
         remove_tree(self.snapshots)
         self.evaluation = ProposalEvaluation(
