@@ -30,7 +30,7 @@ def test_the_summary_covers_the_latest_decisions(project: Project) -> None:
         rows = list(project.query.settled("route", signals=True))[-100 + 10 :]
         latest = {decision.id for decision in project.query.latest("route", 100)}
     rows = [row for row in rows if row.decision.id in latest]
-    assert (summary.total, sum(action.decisions for action in summary.actions), summary.signals) == (
+    assert (summary.decisions, sum(action.decisions for action in summary.actions), summary.signals) == (
         130,
         100,
         ["cost_usd", "reward"],
@@ -56,7 +56,7 @@ def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller
 def test_the_summary_of_an_empty_store_is_empty(tmp_path: Path, environ: dict[str, str]) -> None:
     with Project(tmp_path, environ=environ) as project:
         summary = recent(project.database, project.query, "route", window=100, points=10)
-    assert (summary.total, summary.trend, summary.actions, summary.signals) == (0, [], [], [])
+    assert (summary.decisions, summary.trend, summary.actions, summary.signals) == (0, [], [], [])
     assert RunningMean().value is None
     assert RunningMean().interval is None
 

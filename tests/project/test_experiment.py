@@ -15,6 +15,7 @@ import pytest
 
 from headway.cli.experiment import experiment_line
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.nouns.wire import document
 from headway.project import Project
 
 ARMS = ["small", "large"]
@@ -157,7 +158,7 @@ def test_the_state_has_progress_and_an_expected_end_at_the_present_rate(learned:
     assert state.per_day == pytest.approx(1440, rel=0.01)
     assert state.expected_end == pytest.approx(learned.now + 60 * (state.needed - 50), rel=1e-6, abs=120)
     assert state.difference is None, "no verdict shows an estimate yet"
-    assert state.document()["progress"] == state.progress
+    assert document(state)["progress"] == state.progress
 
 
 def test_an_experiment_that_runs_longer_than_planned_says_what_the_last_verdict_still_needs(learned: Traffic) -> None:

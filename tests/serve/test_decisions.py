@@ -172,3 +172,19 @@ def test_a_secret_in_a_request_is_not_stored(server: Running) -> None:
         project.settle("route")
         for name in (path for path in (project.home).rglob("*") if path.is_file()):
             assert secret.encode() not in name.read_bytes(), name
+
+
+def test_reading_one_task_does_not_look_at_the_others(served: Callable[..., Running]) -> None:
+    running = served()
+    for task in ("near", "far"):
+        decision = running.decide(task=task).json()["id"]
+        assert running.client.post(f"/v1/decisions/{decision}/signals", json={"reward": 1.0}).status_code == 204
+    near = running.client.get("/v1/tasks/near").json()
+    with running.open() as project:  # outcomes are settled when a task is looked at
+        counted = "SELECT COUNT(*) FROM settled s JOIN decisions d ON d.seq = s.decision WHERE d.task_id = ?"
+        settled = {
+            task: project.database.query(counted, (project.query.name_id("task", task),))[0][0]
+            for task in ("near", "far")
+        }
+    assert settled == {"near": 1, "far": 0}
+    assert near == next(one for one in running.client.get("/v1/tasks").json()["tasks"] if one["task"] == "near")

@@ -14,6 +14,7 @@ import pytest
 
 import headway
 from headway.client import Client
+from headway.nouns.wire import document
 from tests.serve.conftest import Running, served
 from tests.tally_kit import PLAN, STATE, installed, learned, tally_site
 
@@ -104,7 +105,7 @@ def test_an_episode_goes_on_with_the_same_memory_after_the_server_was_killed(
                 answer["propensity"],
                 answer["policy"],
             )
-            assert {head.name: head.document() for head in project.heads(row.id)} == answer["heads"]
+            assert {head.name: document(head) for head in project.heads(row.id)} == answer["heads"]
             assert project.replay(row.id).exact is True
         assert project.replay(pick.id).exact is True
 

@@ -2,8 +2,9 @@
 
 export type Empty = Record<string, never>;
 
-/** The outcomes of what is served have changed: what, where and since when. */
+/** The outcomes of what is served have changed: what, where and since when. `rows`: before and after it. */
 export interface AlarmAnswer {
+  task: string;
   stream: string;
   action: string;
   segment: string;
@@ -11,8 +12,13 @@ export interface AlarmAnswer {
   from_decision: number;
   before: number;
   after: number;
-  rows: number[];
+  rows: [number, number];
+  explore: number;
+  policy: string;
   at: string;
+  seq: number;
+  ended: string;
+  ended_at: string | null;
   key: string;
   text: string;
 }
@@ -23,8 +29,8 @@ export interface BucketAnswer {
   at: string;
   policy: string;
   decisions: number;
-  explored: number;
   reward: MeanAnswer;
+  explored: number;
 }
 
 /** The quality of some predictions, in order of time; None: nothing to compare. */
@@ -157,7 +163,7 @@ export interface Diagnostic {
   ok: boolean;
   blocks: boolean;
   message: string;
-  cure?: string;
+  cure: string;
 }
 
 export interface DistributionAnswer {
@@ -167,6 +173,15 @@ export interface DistributionAnswer {
 
 export interface DistributionRequest {
   embedding: number[];
+}
+
+/** One head of a stored decision: its choice, and what it was drawn from, given the choice of the first head. */
+export interface DrawnHead {
+  choice: string;
+  index: number;
+  propensity: number;
+  probabilities: Record<string, number>;
+  allowed: string[];
 }
 
 /** Two replies to a held-out question. Which policy wrote which is answered after the vote. */
@@ -238,8 +253,8 @@ export interface Estimate {
   high: number;
   n: number;
   ess: number;
-  method?: string;
-  level?: number;
+  method: string;
+  level: number;
 }
 
 export interface EstimateAnswer {
@@ -265,37 +280,37 @@ export interface Evidence {
   threshold: number;
   rule: string;
   alpha: number;
-  challenger?: number;
-  promotions?: number;
-  diagnostics?: Diagnostic[];
-  guards?: Guard[];
-  counts?: Record<string, number>;
-  needed?: number | null;
-  plan?: Plan | null;
-  curve?: [number, number, number, number][];
-  reward_version?: string;
-  data_hash?: string;
-  seed?: number;
-  id?: string;
-  margin?: number;
-  statistic_worse?: number;
-  bounds?: [number, number] | null;
-  ended?: boolean;
-  command?: string;
-  notes?: string[];
-  raters?: RaterShare[];
-  trusted?: string[];
-  config_hash?: string;
-  behaviour?: string;
-  declared?: Record<string, string>;
-  threshold_worse?: number | null;
-  unchecked?: string[];
-  prospect?: Prospect | null;
-  test?: string;
-  waiting?: Waiting | null;
-  claims?: Claims | null;
-  final_s?: number;
-  seen_s?: number;
+  challenger: number;
+  promotions: number;
+  diagnostics: Diagnostic[];
+  guards: Guard[];
+  counts: Record<string, number>;
+  needed: number | null;
+  plan: Plan | null;
+  curve: [number, number, number, number][];
+  reward_version: string;
+  data_hash: string;
+  seed: number;
+  id: string;
+  margin: number;
+  statistic_worse: number;
+  bounds: [number, number] | null;
+  ended: boolean;
+  command: string;
+  notes: string[];
+  raters: RaterShare[];
+  trusted: string[];
+  config_hash: string;
+  behaviour: string;
+  declared: Record<string, string>;
+  threshold_worse: number | null;
+  unchecked: string[];
+  prospect: Prospect | null;
+  test: string;
+  waiting: Waiting | null;
+  claims: Claims | null;
+  final_s: number;
+  seen_s: number;
 }
 
 export interface EvidenceRow {
@@ -344,16 +359,16 @@ export interface ExperimentAnswer {
   needed: number | null;
   uplift: number | null;
   most: number;
-  running: boolean;
-  progress: number | null;
   ended: string;
   ended_at: string | null;
   per_day: number | null;
   expected_end: string | null;
+  waiting: number;
   verdict: string | null;
   difference: number | null;
   interval: [number, number] | null;
-  waiting: number;
+  running: boolean;
+  progress: number | null;
 }
 
 export interface ExperimentRequest {
@@ -371,7 +386,7 @@ export interface ExplanationAnswer {
   task: string;
   at: string;
   text: string;
-  state: Record<string, unknown>;
+  state: Record<string, boolean | number | string | number[]>;
   episode: string | null;
   step: number | null;
   role: string;
@@ -388,9 +403,9 @@ export interface ExplanationAnswer {
   outcome: OutcomeAnswer;
   parts: Record<string, number>;
   why: string;
-  confidence?: number | null;
-  heads?: Record<string, HeadAnswer>;
+  heads?: Record<string, DrawnHead>;
   reply?: ReplyText;
+  confidence: number | null;
 }
 
 /** One check; `ok` is null where it only informs. */
@@ -487,9 +502,9 @@ export interface Guard {
   tolerance: number;
   ok: boolean;
   message: string;
-  undecided?: boolean;
-  needed?: number | null;
-  cure?: string;
+  undecided: boolean;
+  needed: number | null;
+  cure: string;
 }
 
 export interface GuardAnswer {
@@ -626,7 +641,7 @@ export interface LocalModelsAnswer {
   not_here: KnownModel[];
 }
 
-/** A mean over n values with its 95% interval; null without values. */
+/** The mean of n values with its normal 95% interval; null without values. */
 export interface MeanAnswer {
   n: number;
   value: number | null;
@@ -676,6 +691,7 @@ export interface NextStepAnswer {
 
 export type Nothing = Record<string, never>;
 
+/** The reward of a decision, from its signals under one reward version. */
 export interface OutcomeAnswer {
   status: string;
   reward: number | null;
@@ -697,9 +713,9 @@ export interface Plan {
   uplift: number;
   power: number;
   alpha: number;
-  margin?: number;
-  from_seq?: number;
-  from_decision?: number | null;
+  margin: number;
+  from_seq: number;
+  from_decision: number | null;
 }
 
 export interface PoliciesAnswer {
@@ -721,11 +737,11 @@ export interface PolicyAnswer {
   baselines: Record<string, number>;
   seed: number;
   versions: Record<string, string>;
+  parent: string | null;
+  extra: Record<string, unknown>;
+  format: number;
   policy: string;
   policy_hash: string;
-  parent?: string | null;
-  extra?: Record<string, unknown>;
-  format?: number;
 }
 
 export interface PolicyRow {
@@ -840,14 +856,14 @@ export interface RaterShare {
   rows: number;
   share: number;
   uplift: number | null;
-  own?: boolean;
-  others?: number;
-  statistic?: number;
-  threshold?: number;
-  statistic_worse?: number;
-  threshold_worse?: number;
-  region?: string;
-  members?: string[];
+  own: boolean;
+  others: number;
+  statistic: number;
+  threshold: number;
+  statistic_worse: number;
+  threshold_worse: number;
+  region: string;
+  members: string[];
 }
 
 export interface RatersAnswer {
@@ -906,8 +922,8 @@ export interface ReplyRow {
 /** What was answered, as far as it was kept; `foreign`: by an upstream. */
 export interface ReplyText {
   text: string;
-  model?: string;
-  foreign?: boolean;
+  model: string;
+  foreign: boolean;
 }
 
 export interface ReportAnswer {
@@ -1054,6 +1070,7 @@ export interface SettingsLine {
   text: string;
 }
 
+/** A named number (or label) about how a decision or an episode went, from one rater. */
 export interface SignalAnswer {
   subject: string;
   name: string;
@@ -1154,6 +1171,7 @@ export interface StoredAnswer {
   buffer_size: number;
 }
 
+/** The events of a task, oldest first. */
 export interface StoryAnswer {
   task: string;
   events: StoryEventAnswer[];
@@ -1186,12 +1204,12 @@ export interface TaskAnswer {
   sources: Record<string, number>;
   until_retrain: number;
   evidence: string | null;
-  verdict: TaskVerdictAnswer | null;
-  worth: WorthAnswer | null;
   next: NextStepAnswer;
   kit_missing: string | null;
   alarms: AlarmAnswer[];
   warnings: string[];
+  verdict: TaskVerdictAnswer | null;
+  worth: WorthAnswer | null;
 }
 
 /** The verdict on a task's candidate: better, worse, too early, no difference or cannot tell, and one sentence. */
@@ -1215,6 +1233,7 @@ export interface TensorSpec {
   shape: number[];
 }
 
+/** The contribution of one signal: weight · bound(transform(value), low, high). */
 export interface TermAnswer {
   weight: number;
   transform: string;
@@ -1304,7 +1323,7 @@ export interface Waiting {
   open: number;
   counting: number;
   until: number;
-  final_s?: number;
+  final_s: number;
 }
 
 /** What was written where; it counts once the programs that decide are started again. */
@@ -1322,7 +1341,7 @@ export interface WeightRequest {
   weight: number;
 }
 
-/** What the current policy saves per 1,000 requests, and the quality that it keeps, against one action. */
+/** What a task saves per 1,000 requests, and how much quality it keeps, against always taking one action. Quality is the reward without its cost terms. `saved` is negative if the task costs more. `ratio` is None where the quality of `against` is not clearly above 0; `gap` is then the difference. `cost` is the signal that counts the money, `cost_known` the share of decisions that have it. */
 export interface WorthAnswer {
   state: string;
   text: string;

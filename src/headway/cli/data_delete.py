@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.output import Output
-from headway.cli.show import render, renders
+from headway.cli.show import document_of, render, renders
 from headway.cli.times import parse_time
 from headway.cli.verb import Session, quoted, verb
 from headway.nouns.errors import InvalidInput
@@ -123,7 +123,7 @@ class Retention:
     def document(self) -> dict[str, Any]:
         from headway.project import DeletionReport
 
-        return (self.deleted or DeletionReport(dry_run=self.dry_run)).document()
+        return document_of(self.deleted or DeletionReport(dry_run=self.dry_run))
 
 
 @renders(Retention)

@@ -11,7 +11,7 @@ import click
 
 from headway.cli.format import number
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
+from headway.cli.show import RecordTable, document_of, renders, text, value
 from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.factored import DrawnHead
@@ -141,7 +141,7 @@ class DecidedHeads:
 def _heads_document(decided: DecidedHeads) -> dict[str, Any]:
     document = _document(replace(decided.decision, probabilities=(decided.decision.propensity,)))
     del document["probabilities"]
-    return document | {"heads": {head.name: head.document() for head in decided.heads}}
+    return document | {"heads": {head.name: document_of(head) for head in decided.heads}}
 
 
 HEADS = RecordTable[DrawnHead](

@@ -8,10 +8,10 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,7 @@ from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
 from headway.nouns.kit import Catalogue
+from headway.nouns.wire import served
 from headway.reward.function import not_executed
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ class Checkup:
     def failed(self) -> list[Finding]:
         return [check for check in self.checks if check.ok is False]
 
-    def document(self) -> dict[str, Any]:
-        return {"ok": not self.failed, "checks": [asdict(check) for check in self.checks]}
+    @served
+    def ok(self) -> bool:
+        return not self.failed
 
 
 _STATES = {True: "ok", False: "WRONG", None: NONE}

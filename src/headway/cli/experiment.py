@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -82,14 +82,6 @@ class ShownExperiment:
     task: str
     experiment: ExperimentState | None
     synthetic: int
-
-    def document(self) -> dict[str, Any]:
-        state = self.experiment
-        return {
-            "task": self.task,
-            "experiment": None if state is None else state.document(),
-            "synthetic": self.synthetic,
-        }
 
 
 @renders(ShownExperiment)

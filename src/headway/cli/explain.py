@@ -97,7 +97,7 @@ def _explanation(out: Output, explanation: Explanation) -> None:
     }
     out.fields({name: written for name, written in fields.items() if written})
     if explanation.heads:
-        HEADS.print(out, explanation.heads)
+        HEADS.print(out, explanation.heads.values())
     else:
         _CANDIDATES.print(out, explanation.candidates)
     _SIGNALS.print(out, [(signal, explanation.parts.get(signal.name)) for signal in explanation.signals])

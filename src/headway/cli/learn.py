@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -126,9 +126,6 @@ class LearnedTasks:
     """The tasks that were learned side by side."""
 
     tasks: tuple[LearnedTask, ...]
-
-    def document(self) -> dict[str, Any]:
-        return {"tasks": [asdict(task) for task in self.tasks]}
 
 
 @renders(LearnedTasks)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
@@ -58,9 +57,6 @@ class RunList:
     """Every training run, newest first."""
 
     runs: Sequence[TrainingRun]
-
-    def document(self) -> dict[str, Any]:
-        return {"runs": [asdict(run) for run in self.runs]}
 
 
 _RUNS = RecordTable[TrainingRun](

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from headway.cli.format import NONE, number
 from headway.cli.output import Output
+from headway.nouns.wire import document as wire_document
 
 __all__ = ["Column", "RecordTable", "document_of", "render", "renders", "show", "text", "value"]
 
@@ -75,15 +76,12 @@ def render(out: Output, record: object) -> None:
 
 def document_of(record: Any) -> dict[str, Any]:
     """The JSON object of a record: by its renderer's rule, its own `document()`, or its fields."""
-    import msgspec
-
     form = _form(record)
     if form is not None and form.document is not None:
         return dict(form.document(record))
     if hasattr(record, "document"):
         return dict(record.document())
-    plain: dict[str, Any] = msgspec.to_builtins(record, enc_hook=_plain)
-    return plain
+    return wire_document(record)
 
 
 def _form(record: object) -> _Form | None:
@@ -91,11 +89,6 @@ def _form(record: object) -> _Form | None:
     if name in _SHARED:
         import_module(_SHARED[name])
     return _FORMS.get(name)
-
-
-def _plain(item: Any) -> Any:
-    """A numpy scalar as Python's own number, a path as text."""
-    return item.item() if hasattr(item, "item") else str(item)
 
 
 @dataclass(frozen=True, slots=True)

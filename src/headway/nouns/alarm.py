@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from headway.nouns.times import rfc3339
+from headway.nouns.wire import Time, served
 
 __all__ = ["Alarm", "sentence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """What changed, where and since when. `rows` are the outcomes before and after the change."""
+    """The outcomes of what is served have changed: what, where and since when. `rows`: before and after it."""
 
     task: str
     stream: str  # "all", "action large", "action large, role planner", "exploration of large"
     action: str  # the action whose outcomes changed; empty: all of them
     segment: str  # the role in which it changed; empty: all of them
-    since: float  # the time of the first decision after the change
+    since: Time  # the time of the first decision after the change
     from_decision: int  # the store's number of that decision
     before: float  # the mean reward
     after: float
     rows: tuple[int, int]
     explore: float  # the share of random choices while the alarm is open; 0: as usual
     policy: str  # the current policy when it was raised
-    at: float  # when it was raised
+    at: Time  # when it was raised
     seq: int  # the ledger's number
     ended: str = ""  # why it ended; empty: it is open
-    ended_at: float | None = None
+    ended_at: Time | None = None
     key: str = ""  # the only key whose outcomes show it: nothing was changed automatically; empty: others' do as well
 
     @property
     def open(self) -> bool:
         return not self.ended
 
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; times as RFC 3339."""
-        times = {name: getattr(self, name) for name in ("since", "at", "ended_at")}
-        return {
-            **asdict(self),
-            **{name: None if at is None else rfc3339(at) for name, at in times.items()},
-            "rows": list(self.rows),
-            "text": str(self),
-        }
+    @served
+    def text(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         return sentence(self.action, self.segment, self.since, (self.before, self.after), self.rows, self.key)

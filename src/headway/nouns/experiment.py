@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from headway.nouns.evidence import Waiting
 from headway.nouns.times import rfc3339
+from headway.nouns.wire import Time, served
 
 __all__ = ["ENDINGS", "Ending", "ExperimentState", "VerdictCost"]
 
@@ -17,14 +18,14 @@ ENDINGS: tuple[Ending, ...] = get_args(Ending)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentState:
-    """The last experiment of a task: a candidate that gets a share of the traffic until its test ends."""
+    """A candidate that gets a share of the traffic until its test ends; `ended` is empty while it runs."""
 
     task: str
     policy: str
     policy_hash: str
     against: str  # the current policy
     share: float  # of the traffic, while it runs or ran
-    since: float
+    since: Time
     who: str
     from_decision: int  # the last decision before it
     decisions: int  # made since
@@ -32,33 +33,22 @@ class ExperimentState:
     uplift: float | None
     most: int  # at which "no difference" is the verdict at the latest
     ended: Ending | Literal[""] = ""  # empty while it runs
-    ended_at: float | None = None
+    ended_at: Time | None = None
     per_day: float | None = None  # the present rate of decisions
-    expected_end: float | None = None  # when `needed` is reached at that rate, or count at the latest
+    expected_end: Time | None = None  # when `needed` is reached at that rate, or count at the latest
     waiting: int = 0  # decisions that the last verdict could not count, because their outcomes are not in
     verdict: str | None = None  # the word of the last one
     difference: float | None = None  # only if the verdict shows an estimate
     interval: tuple[float, float] | None = None
 
-    @property
+    @served
     def running(self) -> bool:
         return not self.ended
 
-    @property
+    @served
     def progress(self) -> float | None:
         """The share of the needed decisions that have been made, at most 1."""
         return None if not self.needed else min(1.0, self.decisions / self.needed)
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; times as RFC 3339."""
-        times = {name: getattr(self, name) for name in ("since", "ended_at", "expected_end")}
-        return {
-            **asdict(self),
-            **{name: None if at is None else rfc3339(at) for name, at in times.items()},
-            "running": self.running,
-            "progress": self.progress,
-            "interval": None if self.interval is None else list(self.interval),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

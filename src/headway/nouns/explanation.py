@@ -8,6 +8,7 @@ from typing import Any
 
 from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
+from headway.nouns.wire import IfKnown, Internal
 
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
 _ROUNDING = 1e-12  # probabilities that differ by no more are the same but for rounding
@@ -16,20 +17,12 @@ __all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedCandidate:
-    """A candidate with its logged probability and predicted reward; None if unknown."""
+    """A candidate with its probability then; `predicted` and `std` only if the policy predicts them."""
 
     name: str
     probability: float | None
-    predicted: float | None = None
-    std: float | None = None
-
-    def document(self) -> dict[str, Any]:
-        known = {"name": self.name, "probability": self.probability}
-        if self.predicted is not None:
-            known["predicted"] = self.predicted
-        if self.std is not None:
-            known["std"] = self.std
-        return known
+    predicted: IfKnown[float] = None
+    std: IfKnown[float] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,32 +59,10 @@ class Explanation:
     outcome: Outcome
     parts: Mapping[str, float]  # what each signal adds to the reward
     why: str
-    asked_again: bool  # whether the same policy could be asked again; if not, `why` names what is missing
-    confidence: float | None = None
-    heads: tuple[DrawnHead, ...] = ()  # of a factored decision
-    reply: ReplyText | None = None  # if the answer was kept
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON; with `confidence` if the policy could be asked again."""
-        names = (
-            "id", "task", "at", "text", "state", "episode", "step", "role", "policy", "policy_hash", "exploration",
-            "source", "draw", "assigned", "action", "propensity",
-        )  # fmt: skip
-        known: dict[str, Any] = {name: getattr(self, name) for name in names}
-        outcome = self.outcome
-        known |= {
-            "state": dict(self.state),
-            "candidates": [candidate.document() for candidate in self.candidates],
-            "signals": [asdict(signal) for signal in self.signals],
-            "outcome": {"status": outcome.status, "reward": outcome.reward, "clipped": outcome.clipped},
-            "parts": dict(self.parts),
-            "why": self.why,
-        }
-        if self.heads:
-            known["heads"] = {head.name: head.document() for head in self.heads}
-        if self.reply is not None:
-            known["reply"] = asdict(self.reply)
-        return {**known, "confidence": self.confidence} if self.asked_again else known
+    asked_again: Internal[bool]  # whether the same policy could be asked again; if not, `why` names what is missing
+    heads: IfKnown[Mapping[str, DrawnHead]] = None  # only of a factored decision
+    reply: IfKnown[ReplyText] = None  # only if the answer was kept
+    confidence: float | None = None  # if the policy can still be asked, and predicts it
 
     def __str__(self) -> str:
         return f"{self.id}: {self.action} by {self.policy} ({self.why}); {self.outcome.status}"

@@ -21,6 +21,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
+from headway.nouns.wire import Internal
 
 if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np
@@ -42,7 +43,7 @@ _LONGEST_NAME = 200
 class Head:
     """One part of an action, and what it chooses from."""
 
-    name: str
+    name: Internal[str]
     choices: tuple[str, ...]
 
     def index(self, choice: str) -> int:
@@ -207,22 +208,12 @@ def _bad(what: str, hint: str) -> InvalidSettings:
 class DrawnHead:
     """One head of a stored decision: its choice, and what it was drawn from, given the choice of the first head."""
 
-    name: str
+    name: Internal[str]
     choice: str
     index: int
     propensity: float  # the probability of the choice
     probabilities: Mapping[str, float]  # by choice; 0 where the mask forbids it
     allowed: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "choice": self.choice,
-            "index": self.index,
-            "propensity": self.propensity,
-            "probabilities": dict(self.probabilities),
-            "allowed": list(self.allowed),
-        }
 
 
 @dataclass(frozen=True, slots=True)

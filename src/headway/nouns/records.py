@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from headway.nouns.record import record
+from headway.nouns.wire import Internal
 
 __all__ = [
     "ELSEWHERE",
@@ -159,7 +160,7 @@ class Outcome:
     status: Status
     reward: float | None
     clipped: bool = False
-    weight: float = 1.0  # certainty of the reward: below 1 if raters disagree
+    weight: Internal[float] = 1.0  # certainty of the reward: below 1 if raters disagree
 
 
 @record

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from headway.nouns.alarm import Alarm
 from headway.nouns.evidence import VerdictWord
 from headway.nouns.experiment import ExperimentState
+from headway.nouns.wire import Internal
 from headway.nouns.worth import TaskWorth
 
 __all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus", "TaskVerdict"]
@@ -20,7 +21,7 @@ StepVerb = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextStep:
-    """The command to run next for a task, and the reason in one sentence."""
+    """The next command for a task, the reason, and the evidence behind it."""
 
     verb: StepVerb
     command: str
@@ -33,7 +34,7 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskVerdict:
-    """The verdict on a task's candidate: one of five words, and one sentence."""
+    """The verdict on a task's candidate: better, worse, too early, no difference or cannot tell, and one sentence."""
 
     word: VerdictWord
     text: str
@@ -46,7 +47,7 @@ class TaskVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """One task: its current policy, candidate, counts and next step."""
+    """One task: its current policy, candidate and counts."""
 
     task: str
     kind: str
@@ -69,13 +70,6 @@ class TaskStatus:
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
     worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        alarms = [alarm.document() for alarm in self.alarms]
-        experiment = None if self.experiment is None else self.experiment.document()
-        lists = {"candidates": list(self.candidates), "alarms": alarms, "warnings": list(self.warnings)}
-        return {**asdict(self), **lists, "experiment": experiment}
-
     def __str__(self) -> str:
         return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"
 
@@ -96,20 +90,11 @@ class ProjectStatus:
     folder: str
     store: StoreStatus
     tasks: tuple[TaskStatus, ...]
-    next: NextStep
+    next: Internal[NextStep]
     alert_failure: str = ""  # why the last alert about an alarm did not reach its receivers
 
     def task(self, name: str) -> TaskStatus | None:
         return next((status for status in self.tasks if status.task == name), None)
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "folder": self.folder,
-            "store": asdict(self.store),
-            "tasks": [status.document() for status in self.tasks],
-            "alert_failure": self.alert_failure,
-        }
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.tasks), f"Next: {self.next}"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from headway.nouns.evidence import VerdictWord
-from headway.nouns.times import rfc3339
+from headway.nouns.wire import Time
 
 __all__ = ["StoryEvent", "StoryKind", "TaskStory"]
 
@@ -18,19 +18,15 @@ StoryKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryEvent:
-    """One event: when, what, and who did it."""
+    """One event: when, what, and who did it; `kind` says what of."""
 
-    at: float
+    at: Time
     kind: StoryKind
     text: str
     who: str = ""  # a user, a key, or the background loop; empty: nobody in particular
     policy: str | None = None
     evidence: str | None = None  # the id of the evidence behind it
     word: VerdictWord | None = None  # of a proof: its verdict
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**asdict(self), "at": rfc3339(self.at)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +35,3 @@ class TaskStory:
 
     task: str
     events: tuple[StoryEvent, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {"task": self.task, "events": [event.document() for event in self.events]}

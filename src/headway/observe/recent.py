@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from headway.nouns.wire import Internal, Time, served
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import decode_candidates
@@ -24,18 +25,18 @@ _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 @dataclass(slots=True)
 class RunningMean:
-    """A running mean; `interval` is the normal 95% interval, None with fewer than two values."""
+    """The mean of n values with its normal 95% interval; null without values."""
 
     n: int = 0
-    total: float = 0.0
-    squares: float = 0.0
+    total: Internal[float] = 0.0
+    squares: Internal[float] = 0.0
 
     def add(self, value: float) -> None:
         self.n += 1
         self.total += value
         self.squares += value * value
 
-    @property
+    @served
     def value(self) -> float | None:
         return self.total / self.n if self.n else None
 
@@ -48,32 +49,47 @@ class RunningMean:
         half = 1.96 * math.sqrt(spread / self.n)
         return mean - half, mean + half
 
+    @served
+    def low(self) -> float | None:
+        return None if self.interval is None else self.interval[0]
+
+    @served
+    def high(self) -> float | None:
+        return None if self.interval is None else self.interval[1]
+
 
 @dataclass(slots=True)
 class Part:
-    """The results of one action or one policy in the window."""
+    """One action or policy: its count, mean reward and signals."""
 
     name: str
     decisions: int = 0
+    share: float = 0.0  # of the window
     reward: RunningMean = field(default_factory=RunningMean)
     signals: dict[str, RunningMean] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Bucket:
-    """Consecutive decisions. `upto` is the number of the last one, counted from the first of the task."""
+    """Consecutive decisions up to number `upto`; `explored` is the probability of all but the most likely action."""
 
     upto: int
-    at: float
+    at: Time
     policy: str
     decisions: int = 0
     reward: RunningMean = field(default_factory=RunningMean)
-    away: float = 0.0  # summed probability outside the most likely action
+    away: Internal[float] = 0.0  # summed probability outside the most likely action
+
+    @served
+    def explored(self) -> float:
+        return self.away / self.decisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    total: int
+    task: str
+    decisions: int  # of the task, in total
+    window: int  # the latest ones, which the summary covers
     trend: list[Bucket]
     actions: list[Part]
     policies: list[Part]
@@ -116,11 +132,14 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
     signals = _add_signals(database, values, names, actions, policies)
     if len(trend) > 1 and trend[0].decisions < _SMALLEST:
         del trend[0]  # too few to show
+    covered = min(total, window)
     return Recent(
-        total=total,
+        task=task,
+        decisions=total,
+        window=covered,
         trend=trend,
-        actions=_largest(actions.values()),
-        policies=_largest(policies.values()),
+        actions=_largest(actions.values(), covered),
+        policies=_largest(policies.values(), covered),
         signals=signals,
     )
 
@@ -166,5 +185,7 @@ def _add_signals(
     return sorted({row[3] for row in rows})
 
 
-def _largest(parts: Iterable[Part]) -> list[Part]:
+def _largest(parts: Collection[Part], window: int) -> list[Part]:
+    for part in parts:
+        part.share = part.decisions / window
     return sorted(parts, key=lambda part: (-part.decisions, part.name))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headway.project.decide.elsewhere import recorded
     from headway.project.decide.inputs import Details, Offer, situation_of
     from headway.project.decide.serving import Serving, baseline_ref
-    from headway.project.inspect import JudgedEvidence, task_evidence
+    from headway.project.inspect import JudgedEvidence, task_evidence, task_status
     from headway.project.inspect.story import task_story
     from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows
@@ -81,6 +81,7 @@ __all__ = [
     "situation_of",
     "speaking",
     "task_evidence",
+    "task_status",
     "task_story",
     "task_worth",
     "unfit_sentences",
@@ -97,7 +98,7 @@ _WHERE = {
     "data.transform": ("TransformReport",),
     "decide.consider": ("Ask", "Considered"),
     "decide.inputs": ("Details", "Offer", "situation_of"),
-    "inspect": ("JudgedEvidence", "task_evidence"),
+    "inspect": ("JudgedEvidence", "task_evidence", "task_status"),
     "learn": ("encoder_spec", "labelled_rows"),
     "prove.examine": ("Examined", "examine"),
     "prove.finality": ("changing_outcomes",),

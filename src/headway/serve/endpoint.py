@@ -6,7 +6,8 @@
     @endpoint("GET", "/v1/policies/{policy}", gives=PolicyAnswer, errors=(404,), scope="decide")
     def policy(call: Call) -> PolicyAnswer: ...          # a plain function runs in a thread: it may block
 
-A handler returns its `gives` type, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
+`gives` is a record of the domain (`gives=TaskStatus`, encoded by `nouns.wire`); a struct of its own only where the JSON
+differs. A handler returns it, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
 called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown or repeated field, no NaN or infinity, no NUL.
 `takes=msgspec.Raw` passes the bytes on without reading them (the OpenAI endpoints, which keep unknown fields).
 
@@ -29,6 +30,7 @@ import msgspec
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Reader
+from headway.nouns.wire import converter
 from headway.serve.duplicate_keys import refuse_duplicate_keys
 
 if TYPE_CHECKING:
@@ -184,7 +186,8 @@ class Endpoint:
         return _query(self.query, raw)
 
     def encode(self, answer: Any) -> bytes:
-        return b"" if answer is None else _encoder.encode(answer)
+        convert = converter(self.gives)
+        return b"" if answer is None else _encoder.encode(answer if convert is None else convert(answer))
 
 
 def endpoint(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import is_dataclass
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from headway.nouns.wire import Time, is_record, wire_fields
 from headway.serve.endpoint import JSON, Endpoint
 from headway.serve.errors import ErrorBody
 
@@ -32,6 +37,14 @@ _REASONS = {
 _REFERENCE = "#/components/schemas/"
 _ALWAYS = (400, 401, 403, 429, 503)
 _WITH_BODY = (408, 413, 415, 422)
+_NAMES = {
+    "Bucket": "BucketAnswer", "Part": "PartAnswer", "Recent": "RecentAnswer", "RunningMean": "MeanAnswer",
+    "Term": "TermAnswer", "Alarm": "AlarmAnswer", "ExperimentState": "ExperimentAnswer",
+    "ExplainedCandidate": "CandidateAnswer", "Explanation": "ExplanationAnswer", "Measure": "MeasureAnswer",
+    "NextStep": "NextStepAnswer", "Outcome": "OutcomeAnswer", "Signal": "SignalAnswer",
+    "StoryEvent": "StoryEventAnswer", "TaskStatus": "TaskAnswer", "TaskStory": "StoryAnswer",
+    "TaskVerdict": "TaskVerdictAnswer", "TaskWorth": "WorthAnswer",
+}  # fmt: skip
 _PATH_PATTERNS = {"task": "^[a-z0-9][a-z0-9_.-]{0,63}$"}
 
 
@@ -75,8 +88,10 @@ class _Schemas:
         self._prefix = prefix
         types = [kind for one in endpoints for kind in (one.takes, one.gives, one.query) if _has_schema(kind)]
         types.append(ErrorBody)
+        given = [one.gives for one in endpoints]
+        wire = [_wire_type(kind) if kind in given else kind for kind in types]
         template = f"{_REFERENCE}{prefix}{{name}}"
-        schemas, self._components = msgspec.json.schema_components(types, ref_template=template)
+        schemas, self._components = msgspec.json.schema_components(wire, ref_template=template)
         self._schemas = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
         self._queries = {self._name(endpoint.query) for endpoint in endpoints if endpoint.query is not None}
 
@@ -101,6 +116,45 @@ class _Schemas:
 
 def _has_schema(kind: Any) -> bool:
     return kind is not None and kind is not msgspec.Raw
+
+
+def _wire_type(kind: Any) -> Any:
+    """The type of the JSON that a record becomes. Words may be added to an answer, so a Literal is any text."""
+    if kind == Time:
+        return str
+    if is_record(kind):
+        return _wire_struct(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (None, Literal):
+        return kind if origin is None else str
+    inner = tuple(map(_wire_type, arguments))
+    if origin is Annotated:
+        marks = [mark for mark in kind.__metadata__ if isinstance(mark, msgspec.Meta)]
+        return Annotated[(inner[0], *marks)] if marks else inner[0]
+    return _any_of(*inner) if origin in (Union, UnionType) else origin[inner]
+
+
+def _any_of(*kinds: Any) -> Any:
+    return reduce(or_, kinds)
+
+
+def _holds_dataclass(kind: Any) -> bool:
+    return is_dataclass(kind) or any(map(_holds_dataclass, get_args(kind)))
+
+
+@cache
+def _wire_struct(kind: Any) -> Any:
+    if not is_dataclass(kind) and not any(_holds_dataclass(field.type) for field in msgspec.structs.fields(kind)):
+        return kind
+    keys = [
+        (key.name, _any_of(_wire_type(key.kind), msgspec.UnsetType), msgspec.UNSET)
+        if key.optional
+        else (key.name, _wire_type(key.kind))
+        for key in wire_fields(kind)
+    ]
+    documented = None if (kind.__doc__ or "").startswith(f"{kind.__name__}(") else kind.__doc__  # by a person
+    name = _NAMES.get(kind.__name__, kind.__name__)
+    return msgspec.defstruct(name, keys, kw_only=True, namespace={"__doc__": documented})
 
 
 def _operation(endpoint: Endpoint, schemas: _Schemas) -> dict[str, Any]:

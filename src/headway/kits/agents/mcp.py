@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from headway.nouns.errors import HeadwayError, MissingExtra
 from headway.nouns.explanation import Ranked
+from headway.nouns.wire import document
 from headway.project import Project
 
 try:
@@ -150,12 +151,12 @@ class Tools:
     @_with_errors
     def explain(self, id: Identifier) -> dict[str, Any]:
         """Which policy made a decision, why, with which probabilities, and the outcome."""
-        return self._project.explain(id).document()
+        return document(self._project.explain(id))
 
     @_with_errors
     def status(self) -> dict[str, Any]:
         """Every task: its current policy, its counts, and its pending candidates."""
-        return {"tasks": [task.document() for task in self._project.status().tasks]}
+        return {"tasks": [document(task) for task in self._project.status().tasks]}
 
 
 def server(project: Project, *, signals: bool = True) -> MCPServer[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.checkpoint import Header, PolicyRef
@@ -47,11 +47,6 @@ class DeletionReport:
     bundles: tuple[str, ...] = ()  # learned from deleted rows
     remains: tuple[str, ...] = ()  # files that may still contain deleted data
     dry_run: bool = False
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        lists = {name: list(getattr(self, name)) for name in ("tasks", "bundles", "remains")}
-        return {**asdict(self), **lists}
 
 
 class _RollBack(Exception):

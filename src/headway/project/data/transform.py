@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -35,10 +35,6 @@ class TransformReport:
     left_out: tuple[str, ...]
     upto: int
     reward_version: str
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**asdict(self), "left_out": list(self.left_out)}
 
 
 def transform(

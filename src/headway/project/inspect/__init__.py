@@ -97,7 +97,7 @@ def explain(project: Project, decision: str) -> Explanation:
         why=why,
         asked_again=asked_again,
         confidence=None if again is None else again.opinion.confidence,
-        heads=heads,
+        heads={head.name: head for head in heads} or None,
         reply=_reply(project, stored),
     )
 
@@ -215,7 +215,7 @@ def status(project: Project) -> ProjectStatus:
             settings = project.settings.task(name)
         except HeadwayError:
             continue  # no longer declared: `data stats` still counts it
-        tasks.append(_task_status(project, settings))
+        tasks.append(task_status(project, settings))
     database = project.database
     return ProjectStatus(
         folder=str(project.folder),
@@ -226,7 +226,8 @@ def status(project: Project) -> ProjectStatus:
     )
 
 
-def _task_status(project: Project, settings: TaskSettings) -> TaskStatus:
+def task_status(project: Project, settings: TaskSettings) -> TaskStatus:
+    """One task: its current policy, candidate, counts and next step."""
     name = settings.name
     project.settle(name)
     serving = project.servings.of(settings)

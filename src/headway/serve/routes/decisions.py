@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.explanation import ReplyText
+from headway.nouns.explanation import Explanation
 from headway.nouns.records import Decision, Outcome, is_own
 from headway.nouns.times import parse_rfc3339, rfc3339
 from headway.observe.search import DecisionFilter, find_decisions
@@ -132,7 +132,7 @@ def _with_heads(project: Project, decision: Decision) -> DecisionAnswer:
         action=decision.action,
         propensity=decision.propensity,
         policy=decision.policy,
-        heads={head.name: msgspec.convert(head.document(), HeadAnswer) for head in heads},
+        heads={head.name: msgspec.convert(head, HeadAnswer, from_attributes=True) for head in heads},
         step=decision.situation.step,
     )
 
@@ -228,67 +228,12 @@ def _row(decision: Decision, outcome: Outcome) -> DecisionRow:
     )
 
 
-class CandidateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate with its probability then; `predicted` and `std` only if the policy predicts them."""
-
-    name: str
-    probability: float | None
-    predicted: float | msgspec.UnsetType = msgspec.UNSET
-    std: float | msgspec.UnsetType = msgspec.UNSET
-
-
-class SignalAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    subject: str
-    name: str
-    value: float | None  # null: the rater withdrew it
-    label: str
-    rater: str
-    key: str
-    at: float
-    seq: int
-
-
-class OutcomeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    status: str  # pending, rewarded, failed or censored
-    reward: float | None
-    clipped: bool
-
-
-class ExplanationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """How a decision was made: policy, reason, probabilities and outcome."""
-
-    id: str
-    task: str
-    at: str
-    text: str
-    state: dict[str, Any]
-    episode: str | None
-    step: int | None
-    role: str
-    policy: str
-    policy_hash: str
-    exploration: str
-    source: str
-    draw: str
-    assigned: str
-    action: str
-    propensity: float | None  # null: it was not recorded
-    candidates: list[CandidateAnswer]
-    signals: list[SignalAnswer]
-    outcome: OutcomeAnswer
-    parts: dict[str, float]  # what each signal adds to the reward
-    why: str
-    confidence: float | msgspec.UnsetType | None = msgspec.UNSET  # only if the policy can still be asked
-    heads: dict[str, HeadAnswer] | msgspec.UnsetType = msgspec.UNSET  # only of a factored decision
-    reply: ReplyText | msgspec.UnsetType = msgspec.UNSET  # only if the answer was kept
-
-
-@endpoint("GET", "/v1/decisions/{decision}", gives=ExplanationAnswer, errors=(404,), scope="decide", hot=True)
-def explain(call: Call) -> ExplanationAnswer:
+@endpoint("GET", "/v1/decisions/{decision}", gives=Explanation, errors=(404,), scope="decide", hot=True)
+def explain(call: Call) -> Explanation:
     """How a decision was made: policy, reason, probabilities and outcome.
 
     Signals are those of the caller and of the project; with the scope `train`, of every rater.
     """
     told = call.server.project.explain(call.decision(call.params["decision"]).id)
     signals = tuple(one for one in told.signals if is_own(one.rater) or call.reader.may_read(one.rater))
-    return msgspec.convert(replace(told, signals=signals).document(), ExplanationAnswer)
+    return replace(told, signals=signals)

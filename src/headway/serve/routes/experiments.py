@@ -7,22 +7,20 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from headway.nouns.experiment import ExperimentState
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.routes.policies import EntryAnswer, TaskQuery, Why, entry_answer, tasks_of
-from headway.serve.routes.tasks import ExperimentAnswer
 
 
 class ExperimentsAnswer(msgspec.Struct, frozen=True):
-    experiments: list[ExperimentAnswer]
+    experiments: list[ExperimentState]
 
 
 @endpoint("GET", "/v1/experiments", query=TaskQuery, gives=ExperimentsAnswer, errors=(404,), scope="open")
 def experiments(call: Call) -> ExperimentsAnswer:
     """The running experiment of each task, or else its last one: progress, expected end and verdict so far."""
     states = [call.server.project.experiment(name) for name in tasks_of(call)]
-    return ExperimentsAnswer(
-        [msgspec.convert(state.document(), ExperimentAnswer) for state in states if state is not None]
-    )
+    return ExperimentsAnswer([state for state in states if state is not None])
 
 
 class ExperimentRequest(strict):

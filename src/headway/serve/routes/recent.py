@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.times import rfc3339
-from headway.observe.recent import Part, RunningMean
+from headway.nouns.status import NextStep
+from headway.observe.recent import Recent
 from headway.observe.recent import recent as sum_up
+from headway.reward.signals import Term
 from headway.serve.endpoint import Call, endpoint, strict
-from headway.serve.routes.tasks import NextStepAnswer
 from headway.settings import TaskSettings
 
 
@@ -39,13 +39,6 @@ async def session(call: Call) -> SessionAnswer:
 # -- how a task is set up
 
 
-class TermAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    weight: float
-    transform: str
-    low: float | None
-    high: float | None
-
-
 class GuardAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: float
     direction: str
@@ -59,7 +52,7 @@ class SettingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     family: str
     actions: list[str]
-    reward: dict[str, TermAnswer]
+    reward: dict[str, Term]
     reward_function: str | None
     required: list[str]
     range: tuple[float, float]
@@ -87,10 +80,7 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
         kind=settings.kind,
         family=settings.family,
         actions=list(settings.actions),
-        reward={
-            name: TermAnswer(weight=term.weight, transform=term.transform, low=term.low, high=term.high)
-            for name, term in terms.items()
-        },
+        reward=dict(terms),
         reward_function=settings.reward if isinstance(settings.reward, str) else None,
         required=list(settings.required),
         range=settings.range,
@@ -112,94 +102,19 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
 # -- how it went lately
 
 
-class MeanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean over n values with its 95% interval; null without values."""
-
-    n: int
-    value: float | None
-    low: float | None
-    high: float | None
-
-
-class BucketAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive decisions up to number `upto`; `explored` is the probability of all but the most likely action."""
-
-    upto: int
-    at: str
-    policy: str
-    decisions: int
-    explored: float
-    reward: MeanAnswer
-
-
-class PartAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One action or policy: its count, mean reward and signals."""
-
-    name: str
-    decisions: int
-    share: float
-    reward: MeanAnswer
-    signals: dict[str, MeanAnswer]
-
-
-class RecentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    task: str
-    decisions: int  # of the task, in total
-    window: int  # the latest ones, which the summary covers
-    trend: list[BucketAnswer]
-    actions: list[PartAnswer]
-    policies: list[PartAnswer]
-    signals: list[str]
-
-
 class RecentQuery(strict):
     window: Annotated[int, Meta(ge=1, le=100_000)] = 5000
     points: Annotated[int, Meta(ge=2, le=500)] = 60
 
 
-@endpoint("GET", "/v1/tasks/{task}/recent", query=RecentQuery, gives=RecentAnswer, errors=(404,), scope="train")
-def recent(call: Call) -> RecentAnswer:
+@endpoint("GET", "/v1/tasks/{task}/recent", query=RecentQuery, gives=Recent, errors=(404,), scope="train")
+def recent(call: Call) -> Recent:
     """A summary of the latest decisions of a task: the trend of its reward, its actions and its policies."""
     query: RecentQuery = call.query
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     project.settle(task)
-    summary = sum_up(project.database, project.query, task, window=query.window, points=query.points)
-    window = min(summary.total, query.window)
-    return RecentAnswer(
-        task=task,
-        decisions=summary.total,
-        window=window,
-        trend=[
-            BucketAnswer(
-                upto=bucket.upto,
-                at=rfc3339(bucket.at),
-                policy=bucket.policy,
-                decisions=bucket.decisions,
-                explored=bucket.away / bucket.decisions,
-                reward=_mean(bucket.reward),
-            )
-            for bucket in summary.trend
-        ],
-        actions=[_part(action, window) for action in summary.actions],
-        policies=[_part(policy, window) for policy in summary.policies],
-        signals=summary.signals,
-    )
-
-
-def _part(part: Part, window: int) -> PartAnswer:
-    return PartAnswer(
-        name=part.name,
-        decisions=part.decisions,
-        share=part.decisions / window,
-        reward=_mean(part.reward),
-        signals={name: _mean(mean) for name, mean in part.signals.items()},
-    )
-
-
-def _mean(mean: RunningMean) -> MeanAnswer:
-    low, high = mean.interval or (None, None)
-    return MeanAnswer(n=mean.n, value=mean.value, low=low, high=high)
+    return sum_up(project.database, project.query, task, window=query.window, points=query.points)
 
 
 # -- verdicts
@@ -258,7 +173,7 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     curve: list[tuple[int, float | None, float | None, float | None]]
     current: bool
     fresh: bool
-    next: NextStepAnswer
+    next: NextStep
 
 
 @endpoint("GET", "/v1/evidence/{evidence}/verdict", gives=VerdictAnswer, errors=(404,), scope="train")

@@ -19,126 +19,8 @@ _LEARNS_PER_MINUTE = 6  # of a key; callers on this machine without one share it
 START_WORKER = "Start one in the project's folder: headway watch"
 
 
-class NextStepAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The next command for a task, the reason, and the evidence behind it."""
-
-    verb: str
-    command: str
-    why: str
-    evidence: str | None
-
-
-class AlarmAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcomes of what is served have changed: what, where and since when."""
-
-    stream: str
-    action: str
-    segment: str
-    since: str
-    from_decision: int
-    before: float
-    after: float
-    rows: list[int]
-    at: str
-    key: str
-    text: str
-
-
-class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate that gets a share of the traffic until its test ends; `ended` is empty while it runs."""
-
-    task: str
-    policy: str
-    policy_hash: str
-    against: str
-    share: float
-    since: str
-    who: str
-    from_decision: int
-    decisions: int
-    needed: int | None  # for 80% power at `uplift`
-    uplift: float | None
-    most: int  # decisions after which it ends without a difference
-    running: bool
-    progress: float | None  # of the needed decisions, at most 1
-    ended: str
-    ended_at: str | None
-    per_day: float | None
-    expected_end: str | None
-    verdict: str | None
-    difference: float | None  # only if the verdict shows an estimate
-    interval: tuple[float, float] | None
-    waiting: int  # decisions that could not be counted yet, because their outcomes are not in
-
-
-class TaskVerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on a task's candidate: better, worse, too early, no difference or cannot tell, and one sentence."""
-
-    word: str
-    text: str
-    candidate: str
-    against: str
-    more: int | None  # rows that are still needed, about, and not made yet
-    until: str | None  # when they will have come at the present rate; with `more` 0, when those made will count
-    evidence: str
-
-
-class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A number with its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class WorthAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the current policy saves per 1,000 requests, and the quality that it keeps, against one action."""
-
-    state: str  # known, too early or unknown
-    text: str  # the sentence
-    policy: str
-    promoted: bool
-    against: str
-    unit: str  # "$"; empty: the unit of the signal
-    cost: str  # the signal that counts the money
-    saved: MeasureAnswer | None  # per 1,000 requests; negative: it costs more
-    ratio: MeasureAnswer | None  # of quality: 0.98
-    gap: MeasureAnswer | None  # of quality per request, where a ratio means nothing
-    decisions: int  # that the numbers rest on
-    cost_known: float  # the share of them that has a cost
-    since: str | None  # of the promotion
-    requests: int  # since then
-    saved_since: float | None  # about
-    weight: str  # what the reward says: "solved = 1 is worth $0.05"
-
-
-class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: its current policy, candidate and counts."""
-
-    task: str
-    kind: str
-    family: str
-    current: str
-    current_hash: str
-    canary: str | None
-    experiment: ExperimentAnswer | None  # the one that is running
-    candidates: list[str]
-    decisions: int
-    signals: int
-    outcomes: dict[str, int]
-    sources: dict[str, int]
-    until_retrain: int
-    evidence: str | None
-    verdict: TaskVerdictAnswer | None  # on the candidate; null without fresh evidence
-    worth: WorthAnswer | None  # null without decisions
-    next: NextStepAnswer
-    kit_missing: str | None  # the family of the current policy, if no installed kit has it: the rules decide
-    alarms: list[AlarmAnswer]  # the open ones
-    warnings: list[str]  # signals of the latest decisions that nothing reads
-
-
 class TasksAnswer(msgspec.Struct, frozen=True):
-    tasks: list[TaskAnswer]
+    tasks: list[TaskStatus]
 
 
 @endpoint("GET", "/v1/tasks", gives=TasksAnswer, scope="open")
@@ -147,24 +29,23 @@ def tasks(call: Call) -> TasksAnswer:
     return TasksAnswer([_task(call, status) for status in call.server.project.status().tasks])
 
 
-@endpoint("GET", "/v1/tasks/{task}", gives=TaskAnswer, errors=(404,), scope="open")
-def task(call: Call) -> TaskAnswer:
+@endpoint("GET", "/v1/tasks/{task}", gives=TaskStatus, errors=(404,), scope="open")
+def task(call: Call) -> TaskStatus:
     """One task."""
+    from headway.project import task_status  # not needed to decide, so not loaded at the start
+
     project, name = call.server.project, call.params["task"]
-    project.settings.task(name)
-    statuses = project.status()
-    status = statuses.task(name)
-    if status is None:
-        known = [task.task for task in statuses.tasks]
+    settings, known = project.settings.task(name), project.tasks()
+    if name not in known:
         raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, known))
-    return _task(call, status)
+    return _task(call, task_status(project, settings))
 
 
-def _task(call: Call, status: TaskStatus) -> TaskAnswer:
+def _task(call: Call, status: TaskStatus) -> TaskStatus:
     if not call.reader.everything:  # these name actions, fields and signals that other keys have sent
         next_step = replace(status.next, why="")
-        status = replace(status, alarms=(), warnings=(), verdict=None, worth=None, next=next_step)
-    return msgspec.convert(status.document(), TaskAnswer)
+        return replace(status, alarms=(), warnings=(), verdict=None, worth=None, next=next_step)
+    return status
 
 
 class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
