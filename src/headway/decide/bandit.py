@@ -37,6 +37,8 @@ from headway.nouns.records import Candidate, Situation
 
 __all__ = ["Bandit", "read"]
 
+_LARGEST = 1e100  # of a number in a bundle: products of three of them are still numbers
+
 
 class Bandit:
     """The policy. Immutable after `read`; only a live learner changes its own view."""
@@ -122,28 +124,28 @@ def read(
     model: Posterior
     match knobs.get("model"):
         case "linear":
-            totals = tensor(tensors, "totals", count, 3)
-            tensor(tensors, "moments", count, width, width)
-            tensor(tensors, "targets", count, width)
-            covariance = tensor(tensors, "covariance", count + 1, width, width)
-            noise = tensor(tensors, "noise", 1)
+            totals = tensor(tensors, "totals", count, 3, limit=_LARGEST)
+            tensor(tensors, "moments", count, width, width, limit=_LARGEST)
+            tensor(tensors, "targets", count, width, limit=_LARGEST)
+            covariance = tensor(tensors, "covariance", count + 1, width, width, limit=_LARGEST)
+            noise = tensor(tensors, "noise", 1, limit=_LARGEST)
             if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or noise[0] < 0.0:
                 raise damaged("The bundle has a negative variance", "bad_tensor")
             # Rounding twice changes nothing; an unrounded tensor is rounded here.
-            weights = rounded(tensor(tensors, "weights", count + 1, width))
+            weights = rounded(tensor(tensors, "weights", count + 1, width, limit=_LARGEST))
             model = Linear(frozen(weights), frozen(rounded(covariance)), frozen(noise))
         case "clusters":
-            centroids = tensor(tensors, "centroids", -1, width)
+            centroids = tensor(tensors, "centroids", -1, width, limit=_LARGEST)
             clusters = len(centroids)
-            totals = tensor(tensors, "totals", clusters, count, 3)
-            stds = tensor(tensors, "stds", clusters, count + 1)
+            totals = tensor(tensors, "totals", clusters, count, 3, limit=_LARGEST)
+            stds = tensor(tensors, "stds", clusters, count + 1, limit=_LARGEST)
             if not clusters or (stds < 0.0).any():
                 raise damaged("The bundle has no cluster, or a negative deviation", "bad_tensor")
-            means = tensor(tensors, "means", clusters, count + 1)
+            means = tensor(tensors, "means", clusters, count + 1, limit=_LARGEST)
             model = Clusters(frozen(rounded(centroids)), frozen(means), frozen(stds))
         case other:
             raise damaged(f"The bundle's bandit model is {other!r}, not linear or clusters", "bad_header")
-    check_costs(knobs)
+    check_costs(knobs, "ridge", "shrink")
     return Bandit(
         arms=arms,
         features=features,

@@ -98,5 +98,5 @@ def check_costs(knobs: Mapping[str, Any], *others: str) -> None:
 def read_explorer(knobs: Mapping[str, Any]) -> Explorer:
     try:
         return explorer(knobs.get("explore", "greedy"))
-    except (InvalidSettings, TypeError) as error:
+    except (InvalidSettings, TypeError, ValueError) as error:
         raise damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error

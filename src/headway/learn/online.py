@@ -33,6 +33,7 @@ from headway.decide.acting import explorer
 from headway.decide.arms import Arms
 from headway.decide.bandit import Bandit
 from headway.decide.posteriors import Clusters, Linear
+from headway.decide.stored import damaged
 from headway.encode.state import Features
 from headway.learn.posterior import (
     clusters_posterior,
@@ -338,7 +339,11 @@ def state_from(policy: Policy) -> State:
     else:
         state.centroids = np.array(tensors["centroids"])
     state.totals = np.array(tensors["totals"])
-    state.open()
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            state.open()
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        raise damaged(f"The bundle's sums are those of no rows ({error})", "bad_tensor") from error
     return state
 
 
