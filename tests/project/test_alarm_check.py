@@ -223,7 +223,7 @@ def test_a_key_that_alone_shows_a_change_is_named_and_nothing_follows(traffic):
     (alarm,) = project.alarms("route")
     assert (alarm.key, alarm.explore) == ("bob", 0.0)
     assert "Only outcomes of the key 'bob' show it" in str(alarm)
-    assert "Only outcomes of the key 'bob' show it" in project.status().tasks[0].document()["alarms"][0]["text"]
+    assert "Only outcomes of the key 'bob' show it" in str(project.status().tasks[0].alarms[0])
     assert changed_from(project, "route") == 0  # proofs and learning keep their rows
     rated(traffic, 600, 0.75, bob=0.0)
     assert traffic.check() is None
