@@ -13,6 +13,7 @@ from _situations import (
     claimed,
     copies,
     corrected,
+    deleted,
     late,
     order,
     ordinary,
@@ -116,6 +117,16 @@ SITUATIONS: tuple[Situation, ...] = (
             ("judged_then_rated", "a person says 0 after 6 h", corrected.rated_at_once),
             ("flagged_later", "a nightly job sets safety_flag 20 h later", corrected.flagged_at_once),
         )
+    ),
+    Situation(
+        "deleted_failures",
+        "40% of the users whom one action failed are deleted",
+        deleted.failures,
+        [
+            Control("2% of all, whatever came of it; better", deleted.few_of_better),
+            Control("10% of all before it was learned; better", deleted.tenth_before_learning),
+            Control('10% of all, missing = "at random"; better', deleted.tenth_declared),
+        ],
     ),
     Situation(
         "rescored",

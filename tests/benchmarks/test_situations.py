@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks are scripts: they import one another by bare name
 
-from _situations import budget, late, training  # noqa: E402
+from _situations import budget, deleted, late, training  # noqa: E402
 from _situations.catalogue import SITUATIONS  # noqa: E402
 from _situations.summary import figures, shares, table  # noqa: E402
 from _situations.trial import Ending, reason_code  # noqa: E402
@@ -31,6 +31,10 @@ def test_a_better_action_is_promoted_once_its_late_failures_are_in() -> None:
 
 def test_a_better_candidate_passes_although_its_training_rows_were_rescored() -> None:
     assert training.rescored_and_better(1).right
+
+
+def test_a_better_action_is_promoted_although_a_few_were_deleted() -> None:
+    assert deleted.few_of_better(1).right
 
 
 def test_a_decide_only_agent_that_leaves_outcomes_open_is_refused_in_words() -> None:

@@ -25,6 +25,7 @@ from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Settled
 from headway.observe.database import Connection, Database, chunks, placeholders
+from headway.observe.deleted import count_deleted, forget_deleted
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
 from headway.observe.totals import forget_totals
 
@@ -240,6 +241,10 @@ def outcomes(database: Database, matched: MatchedRows, task: str) -> Iterator[Se
 
 def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) -> dict[str, int]:
     """Delete the rows that `plan_deletion` matched, inside the caller's transaction; deleted rows by table."""
+    if wanted.before is None:
+        count_deleted(connection, matched.where, matched.values)
+    else:
+        forget_deleted(connection, wanted.before, matched.task_id)
     _rewind(connection, matched)
     forget_totals(connection)
     matching = f"FROM decisions WHERE {matched.where}"

@@ -9,6 +9,9 @@ Every sum is held against Bernstein's inequality for martingales (Freedman, 1975
 P(|S| ≥ t) ≤ 2 exp(−t²/(2(V + bt/3))). A count is also held against Chernoff's bound, which knows that no count is below
 0: an action with 30 expected draws that never occurs is far less likely than its variance says. All cells share
 FALSE_ALARM (Bonferroni). Memory does not grow with the rows.
+
+Rows that were deleted are missing from the sums, perhaps for what was drawn: each sum may be off by as much as they can
+have moved it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.prove.log import Floats, Integers, Log
+from headway.prove.log import DELETED, Floats, Integers, Log
 
 __all__ = ["FALSE_ALARM", "Calibration", "Misfit", "Repetition", "exponent"]
 
@@ -35,9 +38,9 @@ _PERIOD = "period"
 _POLICIES = ("the likeliest action", "the candidate's choice", "the current policy's choice")
 
 
-def exponent(total: Floats, variance: Floats, bound: Floats | float) -> Floats:
-    """The exponent of Bernstein's inequality: P(a sum as large) ≤ 2 exp(−exponent)."""
-    size = np.abs(total)
+def exponent(total: Floats, variance: Floats, bound: Floats | float, slack: Floats | float = 0.0) -> Floats:
+    """The exponent of Bernstein's inequality: P(a sum as large) ≤ 2 exp(−exponent). Without `slack` of the sum."""
+    size = np.maximum(np.abs(total) - slack, 0.0)
     below = 2.0 * (variance + bound * size / 3.0)
     return np.where(below > 0.0, size * size / np.where(below > 0.0, below, 1.0), 0.0)
 
@@ -75,15 +78,16 @@ class Calibration:
         self._weights, self._weight_variance, self._draws = (np.zeros((sides, arms)) for _ in range(3))
         self._largest = np.ones(arms)
         self.alone = 0  # rows of which only the probability of the chosen action is known
+        self._deleted = 0
 
     def add(self, piece: Log) -> None:
         """Add rows; a piece never reaches over one of MEDIANS."""
         sides = self._sides(piece.features)
-        alone = _alone(piece)
-        if not alone.any():
+        whole, alone = _kinds(piece)
+        self._deleted += len(piece) - int(whole.sum() + alone.sum())
+        if whole.all():
             self._add_full(sides, piece.action, piece.logged, piece.target, piece.baseline)
         else:
-            whole = ~alone
             policies = (piece.logged[whole], piece.target[whole], piece.baseline[whole])
             self._add_full(sides[whole], piece.action[whole], *policies)
             self._add_alone(sides[alone], piece.action[alone], piece.logged[alone])
@@ -153,12 +157,12 @@ class Calibration:
         if not cells:
             return None
         limit = log(2.0 * cells / FALSE_ALARM)
-        surprise = np.where(variance > 0.0, exponent(total, variance, 1.0), 0.0)
+        surprise = np.where(variance > 0.0, exponent(total, variance, 1.0, self._deleted), 0.0)
         expected, rows = _contrasts(self._expected)[:2], _contrasts(self._counted)[:2]
-        count = expected + total[:2]
+        count = expected + np.sign(total[:2]) * np.maximum(np.abs(total[:2]) - self._deleted, 0.0)
         for seen, mean in ((count, expected), (rows - count, rows - expected)):  # drawn, and not drawn
             surprise[:2] = np.where(variance[:2] > 0.0, np.maximum(surprise[:2], chernoff(seen, mean)), 0.0)
-        heavy = np.where(counted, exponent(weights, spread, self._largest), 0.0)
+        heavy = np.where(counted, exponent(weights, spread, self._largest, self._deleted * self._largest), 0.0)
         most = max(float(heavy.max(initial=0.0)), float(surprise.max(initial=0.0)))
         if most <= limit:
             return Misfit(value=most, limit=limit, message=f"{cells:,} counts of actions agree with the probabilities")
@@ -207,10 +211,11 @@ class Repetition:
 
     def __init__(self) -> None:
         self._groups: dict[str, _Draws] = {}
-        self._rows = 0
+        self._rows = self._deleted = 0
 
     def add(self, piece: Log) -> None:
-        whole = ~_alone(piece)
+        whole, alone = _kinds(piece)
+        self._deleted += len(piece) - int(whole.sum() + alone.sum())
         action, logged = piece.action[whole], piece.logged[whole]
         rows = np.arange(action.size)
         if not rows.size:
@@ -235,7 +240,7 @@ class Repetition:
         if not tested:
             return None
         limit = log(4.0 * len(tested) / FALSE_ALARM)
-        values = {name: draws.surprise() for name, draws in tested.items()}
+        values = {name: draws.surprise(self._deleted) for name, draws in tested.items()}
         name = max(values, key=values.__getitem__)
         whose = "decisions made close together" if name == _PERIOD else f"decisions of the same {name}"
         far = "more than" if values[name] > limit else "no more than"
@@ -275,15 +280,16 @@ class _Draws:
         self.total += (float(same.sum() - chance.sum()), float(reach @ rest))
         self.variance += (float(chance @ (1.0 - chance)), float((reach * reach) @ spread))
 
-    def surprise(self) -> float:
+    def surprise(self, deleted: int) -> float:
         bounds = np.array([1.0, REACH])
-        return float(exponent(self.total, self.variance, bounds).max())
+        return float(exponent(self.total, self.variance, bounds, 2.0 * deleted * bounds).max())
 
 
-def _alone(piece: Log) -> NDArray[np.bool_]:
-    """[n]; rows of which only the probability of the chosen action is known."""
+def _kinds(piece: Log) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[n], [n]; rows with all probabilities, and with that of the chosen action only; the others were deleted."""
     alone = None if piece.origin is None else piece.origin.chosen_only
-    return np.zeros(len(piece), dtype=np.bool_) if alone is None else alone
+    there = piece.status != DELETED
+    return (there, np.zeros_like(there)) if alone is None else (there & ~alone, there & alone)
 
 
 def _contrasts(sums: Floats, *, squared: bool = False) -> Floats:

@@ -18,7 +18,7 @@ from math import log
 import numpy as np
 
 from headway.prove.calibration import FALSE_ALARM, PLACES, Misfit, exponent
-from headway.prove.log import Floats, Log
+from headway.prove.log import DELETED, Floats, Log
 
 __all__ = ["CarryOver"]
 
@@ -44,6 +44,7 @@ class CarryOver:
         draws[0, np.arange(len(piece)), piece.action] += 1.0
         if piece.origin is not None and piece.origin.chosen_only is not None:
             draws[:, piece.origin.chosen_only] = 0.0  # the other probabilities are unknown
+        draws[:, piece.status == DELETED] = 0.0
         self._largest = max(self._largest, float(np.abs(residual).max(initial=0.0)))
         self._add(_ALL, np.concatenate([self._last, draws[:, :-1]], axis=1), residual)
         self._last = draws[:, -1:]

@@ -293,12 +293,29 @@ def one_client_decides(keys: Groups, margin: float = 0.0) -> str:
     return name
 
 
-def missing_width(*, n: int, unknown: int, moved: float, reward_width: float, passed: bool) -> Diagnostic:
+def missing_width(
+    *, n: int, unknown: int, moved: float, reward_width: float, passed: bool, deleted: int = 0
+) -> Diagnostic:
     """How far unknown outcomes may move the difference; blocks where that decides the result.
 
     `moved` is the sum over the `unknown` rows of how far their scores may be off, `passed` whether the candidate passes
-    with all of them at their worst value.
+    with all of them at their worst value. `deleted` of the unknown rows are decisions that were deleted.
     """
+    what, cures = [], []
+    if unknown > deleted:
+        what.append(f"{unknown - deleted:,} of {n:,} outcomes are open or missing")
+        cures.append(
+            "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
+            'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the '
+            "task's settings."
+        )
+    if deleted:
+        what.append(f"{deleted:,} of {n:,} decisions were deleted")
+        cures.append(
+            "Collect more decisions, or register a test (`headway plan --register`): it counts deletions of its own "
+            "days only. If decisions are deleted for reasons that have nothing to do with their outcomes, declare "
+            'missing = "at random" in the task\'s settings.'
+        )
     width = moved / n / reward_width if n else 0.0
     ok = passed or width <= MOST_WIDTH
     return Diagnostic(
@@ -307,14 +324,11 @@ def missing_width(*, n: int, unknown: int, moved: float, reward_width: float, pa
         limit=MOST_WIDTH,
         ok=ok,
         blocks=True,
-        message=f"{unknown:,} of {n:,} outcomes are open or missing and count at their worst value, which moves the "
-        f"difference by up to {width * reward_width:.3g}"
+        message=f"{' and '.join(what)} and count at their worst value, which moves the difference by up to "
+        f"{width * reward_width:.3g}"
         if unknown
         else "no outcome counts at its worst value",
-        cure=""
-        if ok
-        else "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
-        'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the task\'s settings.',
+        cure="" if ok else " ".join(cures),
     )
 
 

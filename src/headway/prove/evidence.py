@@ -162,6 +162,7 @@ def _diagnostics(
         missing_width(
             n=proof.n,
             unknown=proof.bets.at_worst,
+            deleted=proof.bets.deleted,
             moved=proof.bets.missing_width,
             reward_width=proof.bets.width,
             passed=proof.statistic(about.margin) > log(1.0 / proof.alpha),

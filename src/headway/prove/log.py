@@ -17,6 +17,7 @@ from headway.nouns.errors import InvalidInput
 
 __all__ = [
     "CENSORED",
+    "DELETED",
     "FAILED",
     "PENDING",
     "REWARDED",
@@ -30,8 +31,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-REWARDED, FAILED, CENSORED, PENDING = 0, 1, 2, 3
-STATUS: tuple[str, ...] = ("rewarded", "failed", "censored", "pending")
+# DELETED: a row stands in for one that was deleted; only its action is true
+REWARDED, FAILED, CENSORED, PENDING, DELETED = 0, 1, 2, 3, 4
+STATUS: tuple[str, ...] = ("rewarded", "failed", "censored", "pending", "deleted")
 SUM_TOLERANCE = 1e-4  # probabilities are stored as float32
 _SHOWN = "Row {row} (counted from 0)"
 
@@ -74,7 +76,7 @@ class Log:
     target: Floats  # [n, arm]; the candidate's
     baseline: Floats  # [n, arm]; the current policy's
     features: Floats  # [n, d]; d may be 0
-    status: Integers  # [n]; REWARDED, FAILED, CENSORED or PENDING
+    status: Integers  # [n]; REWARDED, FAILED, CENSORED, PENDING or DELETED
     order: Integers  # [n]; position by the time of the decision: never decreases
     arms: tuple[str, ...]
     worst: NDArray[np.bool_]  # [n]; without a reward, the row counts at its worst value instead of being left out
@@ -193,9 +195,9 @@ def _checked(log: Log, first_row: int) -> Log:
     bad = _first((log.action < 0) | (log.action >= k))
     if bad is not None:
         raise _impossible(first_row + bad, f"action {int(log.action[bad])} is not a column of {k} arms")
-    if (log.status.min() < REWARDED) or (log.status.max() > PENDING):
-        bad = _first((log.status < REWARDED) | (log.status > PENDING)) or 0
-        raise _impossible(first_row + bad, f"status {int(log.status[bad])} is not one of 0 to 3 ({', '.join(STATUS)})")
+    if (log.status.min() < REWARDED) or (log.status.max() > DELETED):
+        bad = _first((log.status < REWARDED) | (log.status > DELETED)) or 0
+        raise _impossible(first_row + bad, f"status {int(log.status[bad])} is not one of 0 to 4 ({', '.join(STATUS)})")
     bad = _first(np.isinf(log.reward))
     if bad is not None:
         raise _impossible(first_row + bad, f"reward {log.reward[bad]!r} is not finite (NaN means no reward)")

@@ -23,7 +23,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
 from headway.prove.diagnostics import Checks
 from headway.prove.guard_bets import GuardRule, GuardTally
-from headway.prove.log import PENDING, STATUS, Floats, Integers, Log
+from headway.prove.log import DELETED, PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
 from headway.prove.sequential import ALPHA
@@ -319,8 +319,8 @@ class LogProof:
         gone = (~seen).astype(np.float64)
         failed = (piece.status > 0).astype(np.float64)
         pending = piece.status == PENDING
-        if pending.any():  # not settled yet
-            gone[pending] = failed[pending] = np.nan
+        gone[pending] = np.nan  # not settled yet
+        failed[pending | (piece.status == DELETED)] = np.nan
         self.missing.add(gone, piece.action, difference, weight, inside)
         self.failures.add(failed, piece.action, difference, weight, inside)
         for rule in self.rules:

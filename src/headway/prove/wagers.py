@@ -1,7 +1,8 @@
 """Both sides of the gate's bet on a log: that the candidate is better, and that it is worse.
 
 Knows what a score of a row can be at most and at least, from the logged probabilities and the range of the rewards, and
-what a row with an unknown reward is worth in the worst case of each side.
+what a row with an unknown reward is worth in the worst case of each side. Of a row that was deleted, situation and
+probabilities are unknown too: it is worth the least that its action can be in any situation so far.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.prove.betting import Bets
-from headway.prove.log import Floats, Log
+from headway.prove.log import DELETED, Floats, Log
 
 __all__ = ["Wagers"]
 
@@ -42,8 +43,9 @@ class Wagers:
         self.worse = Bets(alpha_worse, horizon, guard=guard, ends=horizon is not None and not guard)
         self.variance = 0.0  # 0: not known yet
         self.low, self.high = reward_range or (0.0, 1.0)
-        self.at_worst = 0  # rows that count at their worst value
+        self.at_worst = self.deleted = 0  # rows that count at their worst value; of these, those that were deleted
         self.missing_width = 0.0  # Σ of how far the scores of these rows may be off
+        self._extremes: Floats = np.zeros((3, 1))  # by arm: the lowest and the highest score so far, the largest weight
         self._fixed = reward_range is not None
         self._guess = (0.0, 0, 0)  # of the first rows: Σ of their guessed variances, rows, rows above 0
 
@@ -73,21 +75,32 @@ class Wagers:
         weights = np.where(possible, difference / np.where(possible, piece.logged, 1.0), 0.0)
         direct = np.einsum("ij,ij->i", difference, q)
         at_low, at_high = weights * (low[:, None] - q), weights * (high[:, None] - q)
+        least, most = direct[:, None] + np.minimum(at_low, at_high), direct[:, None] + np.maximum(at_low, at_high)
+        self._extremes = np.stack([
+            np.minimum(self._extremes[0], least.min(axis=0)),
+            np.maximum(self._extremes[1], most.max(axis=0)),
+            np.maximum(self._extremes[2], np.abs(weights).max(axis=0)),
+        ])  # fmt: skip
         differs = np.abs(difference).max(axis=1) > _SAME
         risk = _LEAST_RISK * (high - low)
-        lowest = np.minimum(direct + np.minimum(at_low, at_high).min(axis=1), -risk)
-        highest = np.maximum(direct + np.maximum(at_low, at_high).max(axis=1), risk)
+        lowest = np.minimum(least.min(axis=1), -risk)
+        highest = np.maximum(most.max(axis=1), risk)
         weight = weights[rows, action]
         score = direct + weight * (piece.reward - q[rows, action])
         against = -score
         worst = piece.worst & np.isnan(piece.reward)
         if worst.any():
-            ends = at_low[rows, action], at_high[rows, action]
-            score[worst] = (direct + np.minimum(*ends))[worst]
-            against[worst] = -(direct + np.maximum(*ends))[worst]
-            counted = worst & inside
-            self.at_worst += int(counted.sum())
-            self.missing_width += float((np.abs(weight) * (high - low))[counted].sum())
+            score[worst], against[worst] = least[rows, action][worst], -most[rows, action][worst]
+        deleted = worst & (piece.status == DELETED)
+        if deleted.any():
+            worth, limit, heaviest = self._extremes[:, action[deleted]]
+            score[deleted], against[deleted], weight[deleted] = worth, -limit, heaviest
+            lowest[deleted], highest[deleted] = np.minimum(lowest[deleted], worth), np.maximum(highest[deleted], limit)
+            differs[deleted] = heaviest > 0.0
+        counted = worst & inside
+        self.at_worst += int(counted.sum())
+        self.deleted += int((deleted & inside).sum())
+        self.missing_width += float((np.abs(weight) * (high - low))[counted].sum())
         used = inside & ~np.isnan(score)
         variance = self.variance if self.variance > 0.0 else self._guessed(weights, difference, high - low)[used]
         won, lost = (np.zeros((bets.stakes.size, len(piece))) for bets in (self.better, self.worse))

@@ -2,13 +2,13 @@
 
 Rows are decisions in the order in which they were made, up to the maturity mark (`headway.observe.draws`), that neither
 policy has read (`unread`). A decision whose outcome is still open or missing counts at its worst value, unless the task
-declares `missing = "at random"`.
+declares `missing = "at random"`. So does one that was deleted, if it could have been one of them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from math import inf
@@ -21,6 +21,7 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Waiting
 from headway.nouns.records import Settled, Situation
 from headway.nouns.times import lasting, moment
+from headway.observe.deleted import DAY, action_code, deleted_draws
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from headway.project.prove.checks import RowChecks
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
-    from headway.prove.log import Log
+    from headway.prove.log import Integers, Log
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
@@ -163,7 +164,7 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     )
     rows = chain(first, rows)
     done = 0
-    for chunk in compared.chunks(rows if checks is None else checks.once(rows)):
+    for chunk in compared.chunks(reader.with_deleted(rows if checks is None else checks.once(rows))):
         yield chunk
         done += len(chunk)
         if progress is not None:
@@ -193,6 +194,7 @@ class ProofRows:
     today: ActionsToday = field(init=False)
     _seqs: list[int] = field(init=False)
     _late: Draws = field(init=False)  # after the maturity mark
+    _deleted: list[tuple[float, str]] = field(init=False)  # when they are taken to be made, and the action's code
     _before_change: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -208,6 +210,7 @@ class ProofRows:
         mature = np.arange(len(order)) < order.mature(self.until - self.final_s if self.final_s else inf)
         self._before_change = int((order.at[mature] <= changed * 1e6).sum())
         self._late = order.where(counts & ~mature)
+        self._deleted = [] if self.newest is not None else self._missing(order.at[counts & mature], order.at[~counts])
         seqs = order.seq[counts & mature]
         self._seqs = (seqs if self.newest is None else seqs[-self.newest :]).tolist()
 
@@ -219,6 +222,43 @@ class ProofRows:
         if self._before_change:
             self.left[BEFORE_CHANGE] = self._before_change
         return self._speaking(self.project.query.outcomes(self._seqs, signals=signals, raters=raters), self.left)
+
+    def _missing(self, read: Integers, earlier: Integers) -> list[tuple[float, str]]:
+        """Deleted decisions that could speak, by whole days, spread like those of their day that are read."""
+        if not len(read):
+            return []
+        first, last = min(read[0], earlier.max(initial=0)) // DAY, read[-1] // DAY
+        found: list[tuple[float, str]] = []
+        for deleted in deleted_draws(self.project.database, self.project.query, self.settings.name):
+            if first <= deleted.day <= last and self.unread.missing(deleted):
+                same_day = read[read // DAY == deleted.day]
+                times = same_day if len(same_day) else np.array([deleted.day * DAY])
+                places = (np.arange(deleted.count) + 0.5) / deleted.count * len(times)
+                found += [(at / 1e6, deleted.action) for at in times[places.astype(np.int64)].tolist()]
+        return sorted(found)
+
+    def with_deleted(self, rows: Iterable[Settled]) -> Iterator[Settled]:
+        """The rows, with one that stands in for each deleted one: it has nothing of it but the action."""
+        from headway.project.prove.rows import GONE
+
+        due, like = deque(self._deleted), dict[str, Settled]()
+        unseen: list[str] = []  # actions that no row offered so far
+        for row in rows:
+            yield row
+            if not (due or unseen):
+                continue
+            decision = row.decision
+            for candidate, probability in zip(decision.candidates, decision.probabilities, strict=True):
+                known = like.get(action_code(candidate.name))
+                if probability > 0.0 and (known is None or known.decision.claimed > decision.claimed):
+                    instead = replace(decision, action=candidate.name, propensity=probability)
+                    nothing = Settled(seq=GONE, decision=instead, reward=None, status="censored")
+                    like[action_code(candidate.name)] = nothing
+            while due and due[0][0] <= decision.at:
+                unseen.append(due.popleft()[1])
+            yield from (like[action] for action in unseen if action in like)
+            unseen = [action for action in unseen if action not in like]
+        yield from (like[action] for action in (*unseen, *(action for _, action in due)) if action in like)
 
     def _speaking(self, rows: Iterator[Settled], left: Counter[str]) -> Iterator[Settled]:
         from headway.project.prove.rows import speaking

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headway.decide.acting import Pipeline
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Decision, Settled, is_own
-from headway.prove.log import CENSORED, FAILED, PENDING, REWARDED, Log
+from headway.prove.log import CENSORED, DELETED, FAILED, PENDING, REWARDED, Log
 
 if TYPE_CHECKING:
     from headway.encode.state import Features
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from headway.prove.log import RowOrigin
     from headway.reward.compose import Rewards
 
-__all__ = ["ComparedRows", "agreed", "reward_without", "speaking"]
+__all__ = ["GONE", "ComparedRows", "agreed", "reward_without", "speaking"]
 
+GONE = -1  # instead of its number in the outcome log: this row stands in for one that was deleted
 _CHUNK = 2000
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
 
@@ -103,7 +104,7 @@ class ComparedRows:
             target=_spread(candidate, asked, len(column)),
             baseline=_spread(other, asked, len(column)),
             features=self.features.vectors(situations, self.encoder),
-            status=[_CODES[row.status] for row in batch],
+            status=[DELETED if row.seq == GONE else _CODES[row.status] for row in batch],
             worst=[row.reward is None and (row.status == "pending" or not self.at_random) for row in batch],
             arms=tuple(column),
             segments={"role": roles} if any(situation.role for situation in situations) else {},

@@ -32,6 +32,7 @@ import numpy as np
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Damaged, HeadwayError
 from headway.nouns.records import Decision
+from headway.observe.deleted import DAY, DeletedDraws
 from headway.observe.experience import PARTS, SplitBy, part_of
 from headway.observe.rows import dumps, loads
 from headway.project.decide.serving import acting_floor
@@ -61,6 +62,10 @@ class Unread:
     def speaks(self, decision: Decision, first_settled: int | None) -> bool:
         """Whether neither policy has read this decision; `first_settled` is None while it is open."""
         return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
+
+    def missing(self, deleted: DeletedDraws) -> bool:
+        """Whether these decisions could speak if they had not been deleted."""
+        return not any(policy.had_read(deleted) for policy in (self._candidate, self._other))
 
     def candidate_read(self, decision: Decision, first_settled: int | None) -> bool:
         """Whether the candidate was trained on this decision."""
@@ -96,6 +101,11 @@ class _TrainingRead:
         if not known:
             return False
         return len(self.parts) == len(PARTS) or part_of(decision, self.by) in self.parts
+
+    def covers_deleted(self, deleted: DeletedDraws) -> bool:
+        """Of decisions of a day, those before the training's day."""
+        known = bool(self.upto) and (deleted.day + 1) * DAY <= self.at * 1e6
+        return known and deleted.parts[self.by] in self.parts
 
 
 def _dated_before(decision: Decision, moment: float) -> bool:
@@ -158,6 +168,10 @@ class _ComparedPolicy:
 
     def read(self, decision: Decision, first_settled: int | None) -> bool:
         return any(reading.covers(decision, first_settled) for reading in self._readings)
+
+    def had_read(self, deleted: DeletedDraws) -> bool:
+        """Not if it learns online: it would be judged by its own decisions too."""
+        return not self._states and any(reading.covers_deleted(deleted) for reading in self._readings)
 
     def can_judge(self, decision: Decision, first_settled: int | None) -> bool:
         return not self.read(decision, first_settled) or self._acting(decision) is not None
