@@ -1233,7 +1233,6 @@ export interface TensorSpec {
   shape: number[];
 }
 
-/** The contribution of one signal: weight · bound(transform(value), low, high). */
 export interface TermAnswer {
   weight: number;
   transform: string;

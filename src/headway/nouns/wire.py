@@ -13,8 +13,9 @@ converter(TaskStatus)                     # what turns such a record into values
 from __future__ import annotations
 
 import builtins
+import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -57,7 +58,7 @@ class _Unimported(type):
         return cls
 
 
-class _Later(metaclass=_Unimported):
+class _Unread(metaclass=_Unimported):
     """Stands for a type that is imported for the type checker alone: its values are looked at when they are written."""
 
 
@@ -65,7 +66,7 @@ class _Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name.startswith("_"):
             raise KeyError(name)
-        return getattr(builtins, name, _Later)
+        return getattr(builtins, name, _Unread)
 
 
 def _hints(kind: Any) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def converter(kind: Any) -> Convert | None:
     """What turns a value of this type into one that msgspec encodes; None: it does so by itself."""
     if kind == Time:
         return rfc3339
-    if kind is _Later:
+    if kind is _Unread:
         return _convert_later
     if is_record(kind):
         return _record_converter(kind)
@@ -150,14 +151,17 @@ def _record_converter(kind: type) -> Convert | None:
 
 def document(record: Any) -> dict[str, Any]:
     """The JSON object of a record, as it reads back from JSON."""
-    import msgspec
-
     convert = converter(type(record))
-    body = msgspec.json.encode(record if convert is None else convert(record), enc_hook=_plain)
-    read: dict[str, Any] = msgspec.json.decode(body)
+    read: dict[str, Any] = json.loads(json.dumps(record if convert is None else convert(record), default=_plain))
     return read
 
 
 def _plain(item: Any) -> Any:
-    """A numpy scalar as Python's own number, a path as text."""
+    """A record as its fields, a numpy scalar as Python's own number, a path as text."""
+    if is_record(type(item)):
+        return {name: getattr(item, name) for name in _names(type(item))}
+    if isinstance(item, Mapping):
+        return dict(item)
+    if isinstance(item, Set):
+        return list(item)
     return item.item() if hasattr(item, "item") else str(item)

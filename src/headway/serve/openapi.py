@@ -39,7 +39,7 @@ _ALWAYS = (400, 401, 403, 429, 503)
 _WITH_BODY = (408, 413, 415, 422)
 _NAMES = {
     "Bucket": "BucketAnswer", "Part": "PartAnswer", "Recent": "RecentAnswer", "RunningMean": "MeanAnswer",
-    "Term": "TermAnswer", "Alarm": "AlarmAnswer", "ExperimentState": "ExperimentAnswer",
+    "Alarm": "AlarmAnswer", "ExperimentState": "ExperimentAnswer",
     "ExplainedCandidate": "CandidateAnswer", "Explanation": "ExplanationAnswer", "Measure": "MeasureAnswer",
     "NextStep": "NextStepAnswer", "Outcome": "OutcomeAnswer", "Signal": "SignalAnswer",
     "StoryEvent": "StoryEventAnswer", "TaskStatus": "TaskAnswer", "TaskStory": "StoryAnswer",

@@ -10,7 +10,6 @@ from msgspec import Meta
 from headway.nouns.status import NextStep
 from headway.observe.recent import Recent
 from headway.observe.recent import recent as sum_up
-from headway.reward.signals import Term
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.settings import TaskSettings
 
@@ -39,6 +38,13 @@ async def session(call: Call) -> SessionAnswer:
 # -- how a task is set up
 
 
+class TermAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    weight: float
+    transform: str
+    low: float | None
+    high: float | None
+
+
 class GuardAnswer(msgspec.Struct, frozen=True, kw_only=True):
     tolerance: float
     direction: str
@@ -52,7 +58,7 @@ class SettingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     family: str
     actions: list[str]
-    reward: dict[str, Term]
+    reward: dict[str, TermAnswer]
     reward_function: str | None
     required: list[str]
     range: tuple[float, float]
@@ -80,7 +86,7 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
         kind=settings.kind,
         family=settings.family,
         actions=list(settings.actions),
-        reward=dict(terms),
+        reward=msgspec.convert(terms, dict[str, TermAnswer], from_attributes=True),
         reward_function=settings.reward if isinstance(settings.reward, str) else None,
         required=list(settings.required),
         range=settings.range,
