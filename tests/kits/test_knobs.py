@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from headway.kits.grow.knobs import knobs_from
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.kit import catalogue, load
 from headway.nouns.knob import knobs_of
@@ -43,3 +46,22 @@ def test_help_names_the_knobs_of_every_family() -> None:
     for family in FAMILIES:
         first = knobs_of(load(catalogue().family(family).knobs))[0].name
         assert f"{family}: {first}" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rate": True}, "The knob rate is True, not a number."),
+        ({"rate": 1e9}, "The knob rate is 1000000000.0, not a number from 0 to 1e+06."),
+        ({"envs": 2.0}, "The knob envs is 2.0, not a whole number."),
+        ({"target": math.nan}, "The knob target is nan, not a finite number."),
+        ({"bf16": 1}, "The knob bf16 is 1, not true or false."),
+        ({"schedule": "lin"}, "The knob schedule is 'lin', not one of constant, linear."),
+        ({"entropy_heads": "op:-1"}, "The knob entropy_heads is 'op:-1', not a weight of at least 0 per head."),
+        ({"entropy_heads": 3}, "The knob entropy_heads is 3, not a weight of at least 0 per head."),
+    ],
+)
+def test_a_value_of_another_type_is_refused_in_words(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidSettings) as error:
+        knobs_from(given)
+    assert error.value.message == message

@@ -26,12 +26,12 @@ from headway.encode.state import Features
 from headway.encode.text import uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
+from headway.learn.knobs import checked
 from headway.learn.logged import count_row, no_counts, nothing_to_learn
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
 from headway.learn.sums import Sums, gather, kmeans
 from headway.learn.values import tune_values
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knob import defaults_of, knobs_of
+from headway.nouns.errors import InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 from headway.nouns.records import Settled, Situation
 
@@ -142,26 +142,13 @@ def _phase(progress: Progress | None, name: str) -> Callable[[int], None] | None
 
 
 def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    known = defaults_of(BanditKnobs)
-    for key in knobs:
-        if key not in known:
-            raise InvalidSettings(f"The bandit has no knob {key!r}.", code="unknown_key", hint=did_you_mean(key, known))
-    wanted = {**known, **knobs}
+    wanted = checked("bandit", knobs, BanditKnobs)
     if wanted["model"] not in (None, "linear", "clusters") or wanted["prior"] not in (None, *_PRIORS):
         raise InvalidSettings(
             f"The bandit cannot be model {wanted['model']!r} with prior {wanted['prior']!r}.",
             code="bad_knob",
             hint='model is "linear" or "clusters", prior "mean", "pooled" or "shared".',
         )
-    for knob in knobs_of(BanditKnobs):
-        value = wanted[knob.name]
-        if knob.low is None or knob.high is None or value is None:
-            continue
-        if not isinstance(value, int | float) or not knob.low <= value <= knob.high:
-            raise InvalidSettings(f"The knob {knob.name} is {value!r}.", code="bad_knob", hint="Use a number above 0.")
-    prices = [wanted["cost_weight"], *dict(wanted["costs"] or {}).values()]
-    if not all(isinstance(price, int | float) and np.isfinite(price) for price in prices):
-        raise InvalidSettings(f"The costs are {wanted['costs']!r}.", code="bad_knob", hint="Use numbers.")
     explorer(wanted["explore"])
     return wanted
 

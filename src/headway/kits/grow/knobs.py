@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from math import isfinite
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knob import knob
+from headway.nouns.errors import InvalidSettings
+from headway.nouns.knob import changed, knob
 
 __all__ = ["PRESET_KNOBS", "RecurrentKnobs", "knobs_from", "network_knobs", "preset_knobs"]
+
+_CHOICES = {"schedule": ("constant", "linear"), "returns": ("popart", "none"), "entropy_by": ("use", "head")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,22 +70,8 @@ class RecurrentKnobs:
 
 def knobs_from(given: Mapping[str, Any], base: RecurrentKnobs | None = None) -> RecurrentKnobs:
     """The knobs with these changed; an unknown name or a value out of range is refused."""
-    base = base or RecurrentKnobs()
     given = {name: _weights(value) if name == "entropy_heads" else value for name, value in given.items()}
-    known = {one.name: one for one in fields(RecurrentKnobs)}
-    for name, value in given.items():
-        if name not in known:
-            raise InvalidSettings(
-                f"The family 'recurrent' has no knob {name!r}.", code="unknown_key", hint=did_you_mean(name, known)
-            )
-        _check(name, value, getattr(base, name), known[name].metadata)
-    made = replace(base, **given)
-    for name, choices in (
-        ("schedule", ("constant", "linear")), ("returns", ("popart", "none")), ("entropy_by", ("use", "head")),
-    ):  # fmt: skip
-        if getattr(made, name) not in choices:
-            raise _bad(name, getattr(made, name), "one of " + ", ".join(choices))
-    return made
+    return changed("recurrent", base or RecurrentKnobs(), given, _CHOICES)
 
 
 def network_knobs(knobs: RecurrentKnobs) -> dict[str, Any]:
@@ -99,38 +86,20 @@ def network_knobs(knobs: RecurrentKnobs) -> dict[str, Any]:
     return chosen
 
 
-def _check(name: str, value: Any, default: Any, about: Mapping[str, Any]) -> None:
-    if name == "entropy_heads":
-        fits = isinstance(value, Mapping) and all(isinstance(one, int | float) and one >= 0 for one in value.values())
-        if not fits:
-            raise _bad(name, value, "a weight of at least 0 per head")
-        return
-    kinds: tuple[type, ...] = (int, float) if isinstance(default, float) or name == "target" else (type(default),)
-    if name == "feedback":
-        kinds = (bool,)
-    if value is None and name in ("target", "feedback"):
-        return
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise _bad(name, value, f"a {kinds[-1].__name__}")
-    low, high = about["low"], about["high"]
-    if isinstance(value, int | float) and not (
-        isfinite(value) and (low is None or value >= low) and (high is None or value <= high)
-    ):
-        raise _bad(name, value, f"a number of {low} to {high}")
-
-
-def _weights(value: Any) -> Any:
+def _weights(value: Any) -> Mapping[str, float]:
     """Weights by head; on the command line as op:1,slot:1.5."""
-    if not isinstance(value, str):
-        return value
+    weights = value
     try:
-        return {head: float(weight) for head, _, weight in (part.partition(":") for part in value.split(","))}
-    except ValueError:
-        return value
-
-
-def _bad(name: str, value: object, wanted: str) -> InvalidSettings:
-    return InvalidSettings(f"The knob {name} is {value!r:.80}, not {wanted}.", code="bad_knob")
+        if isinstance(value, str):
+            weights = {head: float(weight) for head, _, weight in (part.partition(":") for part in value.split(","))}
+        fits = all(isinstance(weight, int | float) and weight >= 0 for weight in weights.values())
+    except (ValueError, AttributeError):
+        fits = False
+    if not fits:
+        raise InvalidSettings(
+            f"The knob entropy_heads is {value!r:.80}, not a weight of at least 0 per head.", code="bad_knob"
+        )
+    return dict(weights)
 
 
 # Knobs known to work in some worlds; benchmarks/recurrent.py measures those of masked_cartpole.

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from math import isfinite
+from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knob import knob
+from headway.nouns.knob import changed, knob
 
 __all__ = ["LEARNERS", "LanguageKnobs", "knobs_from"]
 
@@ -71,29 +69,4 @@ class LanguageKnobs:
 
 def knobs_from(given: Mapping[str, Any]) -> LanguageKnobs:
     """The knobs with these changed; an unknown name or a value out of range is refused."""
-    base = LanguageKnobs()
-    known = {one.name: one for one in fields(LanguageKnobs)}
-    for name, value in given.items():
-        if name not in known:
-            raise InvalidSettings(
-                f"The family 'language' has no knob {name!r}.", code="unknown_key", hint=did_you_mean(name, known)
-            )
-        _check(name, value, getattr(base, name), known[name].metadata)
-    return replace(base, **given)
-
-
-def _check(name: str, value: Any, default: Any, about: Mapping[str, Any]) -> None:
-    if isinstance(default, Mapping):
-        return
-    kinds = (int, float) if isinstance(default, float) else (type(default),)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and not isinstance(default, bool)):
-        raise _bad(name, value, f"a {kinds[-1].__name__}")
-    if name in _CHOICES and value not in _CHOICES[name]:
-        raise _bad(name, value, "one of " + ", ".join(_CHOICES[name]))
-    low, high = about["low"], about["high"]
-    if low is not None and not (isfinite(value) and low <= value <= high):
-        raise _bad(name, value, f"a number of {low:g} to {high:g}")
-
-
-def _bad(name: str, value: object, wanted: str) -> InvalidSettings:
-    return InvalidSettings(f"The knob {name} is {value!r:.80}, not {wanted}.", code="bad_knob")
+    return changed("language", LanguageKnobs(), given, _CHOICES)
