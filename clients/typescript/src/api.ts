@@ -212,17 +212,17 @@ export interface EndRequest {
 
 /** One row of the ledger: a policy's new state, when, why, and on which evidence. */
 export interface EntryAnswer {
-  seq: number;
-  n: number;
   task: string;
   kind: string;
   policy: string;
   policy_hash: string;
   who: string;
   why: string;
-  evidence: string | null;
   detail: Record<string, unknown>;
   at: string;
+  n: number;
+  seq: number;
+  evidence: string | null;
 }
 
 /** One action: its probability, what it cost, and what the policy knew afterwards. */
@@ -1325,7 +1325,7 @@ export interface Waiting {
   final_s: number;
 }
 
-/** What was written where; it counts once the programs that decide are started again. */
+/** What was written where. It counts once the programs that decide are started again. */
 export interface WeightAnswer {
   file: string;
   line: number;

@@ -6,6 +6,8 @@ evidence: Internal[Evidence]              # never in JSON
 @served
 def running(self) -> bool: ...            # a property that JSON has after the fields
 
+wire_name = "PolicyRow"                   # what openapi.json calls it, if not by its class
+
 document(status)                          # plain values: dicts, lists, texts and numbers
 converter(TaskStatus)                     # what turns such a record into values that msgspec encodes
 """

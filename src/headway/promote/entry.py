@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from headway.nouns.wire import Internal, Time, served
+
 __all__ = ["Entry", "EntryKind", "Heads", "State"]
 
 EntryKind = Literal[
@@ -17,20 +19,24 @@ State = Literal["candidate", "shadow", "canary", "current", "retired"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One change of the live policy, and why."""
+    """One row of the ledger: a policy's new state, when, why, and on which evidence."""
 
     task: str
     kind: EntryKind
     policy: str
     policy_hash: str
-    expects: str = ""  # hash of the current policy at the time of the decision
+    expects: Internal[str] = ""  # hash of the current policy at the time of the decision
     who: str = ""
     why: str = ""
-    evidence_id: str | None = None
+    evidence_id: Internal[str | None] = None
     detail: Mapping[str, Any] = field(default_factory=dict)
-    at: float = 0.0
+    at: Time = 0.0
     n: int = 0
     seq: int = 0
+
+    @served
+    def evidence(self) -> str | None:
+        return self.evidence_id
 
     @property
     def share(self) -> float:

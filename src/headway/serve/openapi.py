@@ -38,6 +38,7 @@ _REFERENCE = "#/components/schemas/"
 _ALWAYS = (400, 401, 403, 429, 503)
 _WITH_BODY = (408, 413, 415, 422)
 _NAMES = {
+    "Entry": "EntryAnswer", "WrittenWeight": "WeightAnswer",
     "Bucket": "BucketAnswer", "Part": "PartAnswer", "Recent": "RecentAnswer", "RunningMean": "MeanAnswer",
     "Alarm": "AlarmAnswer", "ExperimentState": "ExperimentAnswer",
     "ExplainedCandidate": "CandidateAnswer", "Explanation": "ExplanationAnswer", "Measure": "MeasureAnswer",
@@ -153,7 +154,7 @@ def _wire_struct(kind: Any) -> Any:
         for key in wire_fields(kind)
     ]
     documented = None if (kind.__doc__ or "").startswith(f"{kind.__name__}(") else kind.__doc__  # by a person
-    name = _NAMES.get(kind.__name__, kind.__name__)
+    name = getattr(kind, "wire_name", _NAMES.get(kind.__name__, kind.__name__))
     return msgspec.defstruct(name, keys, kw_only=True, namespace={"__doc__": documented})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from headway.serve.endpoint import Call, endpoint
@@ -42,19 +44,13 @@ def local_models(call: Call) -> LocalModelsAnswer:
     models = installed(cache)
     return LocalModelsAnswer(
         cache=str(cache),
-        models=[
-            LocalModel(
-                name=model.name,
-                kind=model.kind,
-                bytes=model.bytes,
-                source=dict(model.source),
-                added=model.added,
-                problem=check(model, cache) or "",
-            )
-            for model in models
-        ],
+        models=msgspec.convert(
+            [replace(model, problem=check(model, cache) or "") for model in models],
+            list[LocalModel],
+            from_attributes=True,
+        ),
         not_here=[
-            KnownModel(name=recipe.name, about=recipe.about, licence=recipe.licence)
+            msgspec.convert(recipe, KnownModel, from_attributes=True)
             for recipe in KNOWN.values()
             if recipe.name not in {model.name for model in models}
         ],

@@ -22,6 +22,7 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.explanation import Ranked
 from headway.nouns.records import Candidate, Settled, Situation
+from headway.nouns.wire import Time
 
 if TYPE_CHECKING:
     from headway.project import Project, Unread
@@ -37,10 +38,11 @@ Origin = Literal["decided", "held out"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedOutcome:
-    """One decision: the predicted reward of its action with an 80% interval, and the reward that came."""
+    """A decision: the predicted reward of its action with an 80% interval, and the reward that came."""
 
+    wire_name = "PredictionRow"
     decision: str
-    at: float
+    at: Time
     action: str
     policy: str  # that predicted
     origin: Origin  # decided: by that policy; held out: by another, and not read in training
@@ -52,8 +54,9 @@ class PredictedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionReport:
-    """The latest predictions of a task, the oldest first, and how good they were over time."""
+    """Predictions of the latest decisions, the oldest first, and how good they were over time."""
 
+    wire_name = "PredictionsAnswer"
     task: str
     predictions: tuple[PredictedOutcome, ...]
     windows: tuple[CalibrationWindow, ...]

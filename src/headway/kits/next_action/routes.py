@@ -8,9 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.kits.next_action.calibration import CalibrationWindow
-from headway.kits.next_action.predictions import PredictedOutcome
-from headway.nouns.times import rfc3339
+from headway.kits.next_action.predictions import PredictionReport
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.wire import Candidates, State, Text, described
 
@@ -62,47 +60,11 @@ def rank(call: Call, body: RankRequest) -> RankAnswer:
     ranking = project.rank(
         task, described(body.candidates), text, state=None if state is None else dict(state), role=role, policy=ref
     )
-    rows = [
-        RankedCandidate(
-            name=row.name,
-            predicted=row.predicted,
-            std=row.std,
-            low=row.low,
-            high=row.high,
-            advice=row.advice,
-            features=dict(row.features),
-        )
-        for row in ranking
-    ]
+    rows = msgspec.convert(ranking, list[RankedCandidate], from_attributes=True)
     return RankAnswer(task=task, policy=ref, ranking=rows, state_of=None if latest is None else latest.id)
 
 
 # -- predictions against outcomes
-
-
-class PredictionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision: the predicted reward of its action with an 80% interval, and the reward that came."""
-
-    decision: str
-    at: str
-    action: str
-    policy: str
-    origin: str  # decided: by this policy; held out: by another, and not read in training
-    predicted: float
-    low: float | None
-    high: float | None
-    reward: float
-
-
-class PredictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Predictions of the latest decisions, the oldest first, and how good they were over time."""
-
-    task: str
-    predictions: list[PredictionRow]
-    windows: list[CalibrationWindow]
-    overall: CalibrationWindow | None
-    decisions: int  # that were looked at
-    left_out: dict[str, int]  # why the others have no prediction
 
 
 class PredictionsQuery(strict):
@@ -114,35 +76,13 @@ class PredictionsQuery(strict):
     "GET",
     "/v1/tasks/{task}/predictions",
     query=PredictionsQuery,
-    gives=PredictionsAnswer,
+    gives=PredictionReport,
     errors=(404,),
     scope="train",
 )
-def predictions(call: Call) -> PredictionsAnswer:
+def predictions(call: Call) -> PredictionReport:
     """Predicted rewards of a task's latest decisions beside their outcomes, and the calibration over time."""
     from headway.kits.next_action.predictions import predictions as compare
 
     query: PredictionsQuery = call.query
-    report = compare(call.server.project, call.params["task"], policy=query.policy, limit=query.limit)
-    return PredictionsAnswer(
-        task=report.task,
-        predictions=[_prediction(row) for row in report.predictions],
-        windows=list(report.windows),
-        overall=report.overall,
-        decisions=report.decisions,
-        left_out=dict(report.left_out),
-    )
-
-
-def _prediction(row: PredictedOutcome) -> PredictionRow:
-    return PredictionRow(
-        decision=row.decision,
-        at=rfc3339(row.at),
-        action=row.action,
-        policy=row.policy,
-        origin=row.origin,
-        predicted=row.predicted,
-        low=row.low,
-        high=row.high,
-        reward=row.reward,
-    )
+    return compare(call.server.project, call.params["task"], policy=query.policy, limit=query.limit)

@@ -116,15 +116,7 @@ def get_distribution(call: Call, body: DistributionRequest) -> DistributionAnswe
 @endpoint("POST", "/store_experience", takes=ExperienceRequest, gives=StoredAnswer, scope="signal")
 def store_experience(call: Call, body: ExperienceRequest) -> StoredAnswer:
     """Keep one step for the next update."""
-    step = Step(
-        state=body.state,
-        action=body.action,
-        reward=body.reward,
-        next_state=body.next_state,
-        done=body.done,
-        log_prob=body.log_prob,
-        value=body.value,
-    )
+    step = Step(**msgspec.structs.asdict(body))
     return StoredAnswer(stored=True, buffer_size=_service(call).store(step, key=call.key))
 
 

@@ -153,16 +153,4 @@ def votes(call: Call) -> VotesAnswer:
 def _votes(project: Project, task: str, policy: str, against: str) -> VotesAnswer:
     from headway.project import vote_tally
 
-    tally = vote_tally(project, task, policy, against)
-    return VotesAnswer(
-        task=tally.task,
-        candidate=tally.candidate,
-        against=tally.against,
-        wins=tally.wins,
-        losses=tally.losses,
-        ties=tally.ties,
-        e_value=tally.e_value,
-        passes_at=tally.passes_at,
-        votes=list(tally.votes),
-        e_values=list(tally.e_values),
-    )
+    return msgspec.convert(vote_tally(project, task, policy, against), VotesAnswer, from_attributes=True)

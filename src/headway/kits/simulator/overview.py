@@ -38,11 +38,15 @@ def overview(project: Project, task: str) -> SimOverview:
     """What is known about the problem file of a task's policies."""
     path = _file(project, task)
     if path is None:
-        return SimOverview(file="", problems=0, rates=[], runs=[])
+        return SimOverview(task=task, file="", problems=0, rates=[], runs=[])
     parts = [problem_part(path, part) for part in PARTS]
     rates = [rate for part in parts for rate in _rates(part)]
     return SimOverview(
-        file=str(path), problems=sum(len(part.problems) for part in parts), rates=_merged(rates), runs=_runs(path)
+        task=task,
+        file=str(path),
+        problems=sum(len(part.problems) for part in parts),
+        rates=_merged(rates),
+        runs=_runs(path),
     )
 
 
@@ -90,8 +94,8 @@ def episode(project: Project, task: str, number: int, policy: str = "current") -
             break
     problem = part.problems[place]
     return SolvedEpisode(
-        policy=ref, problem=problem.id, number=place, of=len(part.problems), statement=problem.statement, steps=steps,
-        solved=solved, value=value,
+        task=task, policy=ref, problem=problem.id, number=place, of=len(part.problems), statement=problem.statement,
+        steps=steps, solved=solved, value=value,
     )  # fmt: skip
 
 

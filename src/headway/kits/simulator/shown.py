@@ -32,8 +32,10 @@ class ProblemRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimOverview:
-    """A problem file; without one, no policy of the task practised on problems."""
+    """The problem file that policies of a task practised on; empty if none did."""
 
+    wire_name = "SimOverviewAnswer"
+    task: str
     file: str
     problems: int
     rates: list[SolveRate]
@@ -55,6 +57,8 @@ class EpisodeStep:
 class SolvedEpisode:
     """One episode of a policy on a held-out problem."""
 
+    wire_name = "SimEpisodeAnswer"
+    task: str
     policy: str
     problem: str
     number: int

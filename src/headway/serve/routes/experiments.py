@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.experiment import ExperimentState
+from headway.promote.ledger import Entry
 from headway.serve.endpoint import Call, endpoint, strict
-from headway.serve.routes.policies import EntryAnswer, TaskQuery, Why, entry_answer, tasks_of
+from headway.serve.routes.policies import TaskQuery, Why, tasks_of
 
 
 class ExperimentsAnswer(msgspec.Struct, frozen=True):
@@ -32,16 +33,16 @@ class ExperimentRequest(strict):
     "POST",
     "/v1/tasks/{task}/experiment",
     takes=ExperimentRequest,
-    gives=EntryAnswer,
+    gives=Entry,
     errors=(404, 409),
     scope="admin",
     optional=True,
 )
-def start_experiment(call: Call, body: ExperimentRequest) -> EntryAnswer:
+def start_experiment(call: Call, body: ExperimentRequest) -> Entry:
     """Let a candidate decide on a share of the traffic until its test ends; a running experiment stays as it is."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    return entry_answer(project.start_experiment(task, policy=body.policy, share=body.share, who=call.key))
+    return project.start_experiment(task, policy=body.policy, share=body.share, who=call.key)
 
 
 class StopRequest(strict):
@@ -52,13 +53,13 @@ class StopRequest(strict):
     "POST",
     "/v1/tasks/{task}/experiment/stop",
     takes=StopRequest,
-    gives=EntryAnswer,
+    gives=Entry,
     errors=(404, 409),
     scope="admin",
     optional=True,
 )
-def stop_experiment(call: Call, body: StopRequest) -> EntryAnswer:
+def stop_experiment(call: Call, body: StopRequest) -> Entry:
     """End the running experiment; the current policy decides alone again."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    return entry_answer(project.stop_experiment(task, why=body.why, who=call.key))
+    return project.stop_experiment(task, why=body.why, who=call.key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +14,7 @@ from headway.nouns.errors import Unavailable
 from headway.nouns.times import rfc3339
 from headway.observe.keys import Keys
 from headway.observe.redact import Redactor
-from headway.project import write_weight
+from headway.project import WrittenWeight, write_weight
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.wire import SignalName
 from headway.settings import settings_lines
@@ -54,21 +53,10 @@ class WeightRequest(strict):
     weight: Annotated[float, Meta(ge=-1e9, le=1e9)]
 
 
-class WeightAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written where; it counts once the programs that decide are started again."""
-
-    file: str
-    line: int
-    signal: str
-    before: float | None
-    after: float
-    next: str  # the command that computes the rewards again
-
-
-@endpoint("POST", "/v1/tasks/{task}/weight", takes=WeightRequest, gives=WeightAnswer, errors=(404, 409), scope="admin")
-def change_weight(call: Call, body: WeightRequest) -> WeightAnswer:
+@endpoint("POST", "/v1/tasks/{task}/weight", takes=WeightRequest, gives=WrittenWeight, errors=(404, 409), scope="admin")
+def change_weight(call: Call, body: WeightRequest) -> WrittenWeight:
     """Write the weight of a signal into the task's reward in headway.toml; nothing else in the file changes."""
-    return WeightAnswer(**asdict(write_weight(call.server.project, call.params["task"], body.signal, body.weight)))
+    return write_weight(call.server.project, call.params["task"], body.signal, body.weight)
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, kw_only=True):

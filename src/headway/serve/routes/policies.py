@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -18,24 +18,8 @@ Rater = Annotated[str, Meta(min_length=1, max_length=200)]
 Why = Annotated[str, Meta(max_length=2000)]
 
 
-class EntryAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the ledger: a policy's new state, when, why, and on which evidence."""
-
-    seq: int
-    n: int
-    task: str
-    kind: str
-    policy: str
-    policy_hash: str
-    who: str
-    why: str
-    evidence: str | None
-    detail: dict[str, Any]
-    at: str
-
-
 class LedgerAnswer(msgspec.Struct, frozen=True):
-    ledger: list[EntryAnswer]
+    ledger: list[Entry]
 
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +42,7 @@ class TaskQuery(strict):
 def ledger(call: Call) -> LedgerAnswer:
     """Every change of the live policy, oldest first."""
     rows = [row for name in tasks_of(call) for row in call.server.project.ledger.entries(name)]
-    return LedgerAnswer([entry_answer(row) for row in sorted(rows, key=lambda row: row.seq)])
+    return LedgerAnswer(sorted(rows, key=lambda row: row.seq))
 
 
 @endpoint("GET", "/v1/policies", query=TaskQuery, gives=PoliciesAnswer, errors=(404,), scope="open")
@@ -112,19 +96,19 @@ class PromoteRequest(strict):
     "POST",
     "/v1/policies/{policy}/promote",
     takes=PromoteRequest,
-    gives=EntryAnswer,
+    gives=Entry,
     errors=(404, 409),
     scope="admin",
     optional=True,
 )
-def promote(call: Call, body: PromoteRequest) -> EntryAnswer:
+def promote(call: Call, body: PromoteRequest) -> Entry:
     """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not suffice.
 
     Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key; nor does
     evidence that rests on probabilities that a client sent, or on held-out predictions, unless the request accepts it.
     """
     accepted = msgspec.structs.asdict(body)
-    return entry_answer(call.server.project.promote(call.params["policy"], who=call.key, **accepted))
+    return call.server.project.promote(call.params["policy"], who=call.key, **accepted)
 
 
 class CanaryRequest(strict):
@@ -136,14 +120,14 @@ class CanaryRequest(strict):
     "POST",
     "/v1/policies/{policy}/canary",
     takes=CanaryRequest,
-    gives=EntryAnswer,
+    gives=Entry,
     errors=(404, 409),
     scope="admin",
 )
-def canary(call: Call, body: CanaryRequest) -> EntryAnswer:
+def canary(call: Call, body: CanaryRequest) -> Entry:
     """Let a candidate decide for a share of the traffic; 0 ends it."""
     project = call.server.project
-    return entry_answer(project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key))
+    return project.canary(call.params["policy"], share=body.share, task=body.task, who=call.key)
 
 
 class RollbackRequest(strict):
@@ -155,18 +139,18 @@ class RollbackRequest(strict):
     "POST",
     "/v1/tasks/{task}/rollback",
     takes=RollbackRequest,
-    gives=EntryAnswer,
+    gives=Entry,
     errors=(404, 409),
     scope="admin",
     optional=True,
 )
-def rollback(call: Call, body: RollbackRequest) -> EntryAnswer:
+def rollback(call: Call, body: RollbackRequest) -> Entry:
     """Make the previous policy (or `to`) current again; always allowed."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     if body.to is not None:
         PolicyRef.parse(body.to)
-    return entry_answer(project.rollback(task, to=body.to, why=body.why, who=call.key))
+    return project.rollback(task, to=body.to, why=body.why, who=call.key)
 
 
 def tasks_of(call: Call) -> list[str]:
@@ -175,19 +159,3 @@ def tasks_of(call: Call) -> list[str]:
     if query.task is not None:
         return [project.settings.task(query.task).name]
     return project.tasks()
-
-
-def entry_answer(row: Entry) -> EntryAnswer:
-    return EntryAnswer(
-        seq=row.seq,
-        n=row.n,
-        task=row.task,
-        kind=row.kind,
-        policy=row.policy,
-        policy_hash=row.policy_hash,
-        who=row.who,
-        why=row.why,
-        evidence=row.evidence_id,
-        detail=dict(row.detail),
-        at=rfc3339(row.at),
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import msgspec
 
 from headway.serve.endpoint import Call, endpoint
@@ -50,19 +52,7 @@ def raters(call: Call) -> RatersAnswer:
                 items=len(agreed.items),
                 mean=agreed.mean,
                 compared=agreed.compared,
-                raters=[
-                    RaterAnswer(
-                        rater=name,
-                        ratings=rater.ratings,
-                        bias=rater.bias,
-                        bias_std=rater.bias_std,
-                        noise=rater.noise,
-                        scale=rater.scale,
-                        scale_std=rater.scale_std,
-                        reversed=rater.reversed,
-                    )
-                    for name, rater in agreed.raters.items()
-                ],
+                raters=[RaterAnswer(rater=name, **asdict(rater)) for name, rater in agreed.raters.items()],
             )
             for signal, agreed in project.raters(task).items()
         ],

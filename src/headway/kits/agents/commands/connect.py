@@ -94,9 +94,6 @@ class AgentConnection:
     url: str | None
     steps: Sequence[str]
 
-    def document(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("agent", "task", "files", "written", "url", "steps")}
-
 
 @renders(AgentConnection)
 def _steps(out: Output, connection: AgentConnection) -> None:

@@ -130,16 +130,7 @@ def _read(path: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _document(told: ReplyComparison) -> dict[str, Any]:
-    return {
-        "task": told.task, "policy": told.policy, "against": told.against, "questions": told.questions,
-        "wins": told.wins, "losses": told.losses, "ties": told.ties, "win_rate": told.win_rate,
-        "e_value": told.e_value, "rows": {name: list(pair) for name, pair in told.rows.items()},
-        "notes": list(told.notes),
-    }  # fmt: skip
-
-
-@renders("ReplyComparison", document=_document)
+@renders("ReplyComparison")
 def _show(out: Output, told: ReplyComparison) -> None:
     rows = [(name, _number(mine), _number(theirs)) for name, (mine, theirs) in told.rows.items()]
     out.table(("", told.policy, told.against), rows, right=(told.policy, told.against))
