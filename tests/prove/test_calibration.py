@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from headway.nouns.evidence import Diagnostic
+from headway.prove.calibration import Calibration, Repetition
 from headway.prove.evidence import About, from_log
-from headway.prove.log import Floats, Log, RowOrigin
+from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
 ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0")
 ARMS, FEATURES, USERS = 5, 6, 200
@@ -160,3 +161,33 @@ def test_a_cut_in_a_decision_that_is_no_row_counts_too() -> None:
     elsewhere = cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (1, 0)})
     assert not elsewhere["clipping"].ok
     assert cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (0, 9)})["clipping"].ok
+
+
+def _with_stand_ins(rng: np.random.Generator, n: int, chance: float, deleted: float) -> tuple[Calibration, Repetition]:
+    """Draws of arm 1 with a probability of `chance`, logged as ½; of those, so many were deleted."""
+    action = (rng.random(n) < chance).astype(np.int64)
+    status = np.where((action == 1) & (rng.random(n) < deleted), DELETED, 0)
+    half = np.full((n, 2), 0.5)
+    chunk = Log.of(
+        reward=np.where(status == DELETED, np.nan, 0.0), action=action, logged=half, target=half, status=status
+    )
+    calibration, repetition = Calibration(2, 0), Repetition()
+    for start in range(0, n, 50):
+        calibration.add(chunk.rows(start, start + 50))
+        repetition.add(chunk.rows(start, start + 50))
+    return calibration, repetition
+
+
+def test_draws_of_which_one_action_was_deleted_are_not_called_wrong() -> None:
+    for seed in range(5):
+        for check in _with_stand_ins(np.random.default_rng(seed), 4000, 0.5, 0.3):
+            found = check.worst(("a", "b")) if isinstance(check, Calibration) else check.worst()
+            assert found is not None
+            assert found.value <= found.limit, found.message
+
+
+def test_a_few_deletions_do_not_hide_wrong_probabilities() -> None:
+    calibration, _ = _with_stand_ins(np.random.default_rng(1), 4000, 0.6, 0.01)
+    found = calibration.worst(("a", "b"))
+    assert found is not None
+    assert found.value > found.limit

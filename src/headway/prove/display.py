@@ -7,6 +7,7 @@ that is read more than once. Logs beyond `MOST_BYTES` show the streamed past-onl
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -87,15 +88,6 @@ def _together(chunks: list[Log]) -> Log:
     """One log with the columns that the estimates read."""
     if len(chunks) == 1:
         return chunks[0]
-    return Log(
-        arms=chunks[0].arms,
-        reward=np.concatenate([chunk.reward for chunk in chunks]),
-        action=np.concatenate([chunk.action for chunk in chunks]),
-        logged=np.concatenate([chunk.logged for chunk in chunks]),
-        target=np.concatenate([chunk.target for chunk in chunks]),
-        baseline=np.concatenate([chunk.baseline for chunk in chunks]),
-        features=np.concatenate([chunk.features for chunk in chunks]),
-        status=np.concatenate([chunk.status for chunk in chunks]),
-        order=np.concatenate([chunk.order for chunk in chunks]),
-        worst=np.concatenate([chunk.worst for chunk in chunks]),
-    )
+    read = ("reward", "action", "logged", "target", "baseline", "features", "status", "order", "worst")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in read}
+    return Log(arms=chunks[0].arms, **columns)

@@ -8,7 +8,8 @@ row has probability 0 in `logged`, `target` and `baseline` there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,28 +109,13 @@ class Log:
     def rows(self, start: int, stop: int) -> Log:
         """A slice; views, no copies."""
         cut = slice(start, stop)
-        return replace(
-            self,
-            reward=self.reward[cut],
-            action=self.action[cut],
-            logged=self.logged[cut],
-            target=self.target[cut],
-            baseline=self.baseline[cut],
-            features=self.features[cut],
-            status=self.status[cut],
-            order=self.order[cut],
-            worst=self.worst[cut],
-            segments={name: labels[cut] for name, labels in self.segments.items()},
-            keys=None if self.keys is None else self.keys[cut],
-            guards={name: values[cut] for name, values in self.guards.items()},
-            sources=None if self.sources is None else self.sources[cut],
-            replayed=None if self.replayed is None else self.replayed[cut],
-            decided_at=None if self.decided_at is None else self.decided_at[cut],
-            settled_at=None if self.settled_at is None else self.settled_at[cut],
-            raters={name: rated[cut] for name, rated in self.raters.items()},
-            without={name: values[cut] for name, values in self.without.items()},
-            origin=None if self.origin is None else self.origin.rows(cut),
-        )
+        columns: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "arms"}
+        for name, column in columns.items():
+            if isinstance(column, Mapping):
+                columns[name] = {label: values[cut] for label, values in column.items()}
+            elif column is not None:
+                columns[name] = column.rows(cut) if isinstance(column, RowOrigin) else column[cut]
+        return replace(self, **columns)
 
     @classmethod
     def of(
