@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from headway.kits.reply.kept import KeptReply, kept_reply
 from headway.kits.reply.ratings import comment, latest_replies, rate, withdraw
+from headway.kits.reply.roles import RoleStatistics, roles
 from headway.nouns.records import Decision, Signal
 from headway.nouns.times import rfc3339
 from headway.serve.endpoint import Call, endpoint, strict
@@ -149,29 +150,8 @@ def _row(call: Call, decision: Decision, reply: KeptReply) -> ReplyRow:
 # -- roles
 
 
-class RolePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive replies of a role: means of their reward, tokens and seconds."""
-
-    at: str
-    replies: int
-    reward: float | None
-    tokens: float | None
-    latency_s: float | None
-
-
-class RoleAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply task: its latest replies as a whole and over time, the oldest first."""
-
-    task: str
-    current: str
-    replies: int
-    rated: int
-    whole: RolePoint | None
-    trend: list[RolePoint]
-
-
 class RolesAnswer(msgspec.Struct, frozen=True):
-    roles: list[RoleAnswer]
+    roles: list[RoleStatistics]
 
 
 class RolesQuery(strict):
@@ -182,21 +162,4 @@ class RolesQuery(strict):
 @endpoint("GET", "/v1/roles", query=RolesQuery, gives=RolesAnswer, scope="train")
 def reply_roles(call: Call) -> RolesAnswer:
     """Reward, length and time of the latest replies of every reply task."""
-    from headway.kits.reply.roles import TrendPoint, roles
-
-    def point(given: TrendPoint) -> RolePoint:
-        return RolePoint(**{**given._asdict(), "at": rfc3339(given.at)})
-
-    return RolesAnswer(
-        [
-            RoleAnswer(
-                task=role.task,
-                current=role.current,
-                replies=role.replies,
-                rated=role.rated,
-                whole=None if role.whole is None else point(role.whole),
-                trend=[point(each) for each in role.trend],
-            )
-            for role in roles(call.server.project, window=call.query.window, points=call.query.points)
-        ]
-    )
+    return RolesAnswer(roles(call.server.project, window=call.query.window, points=call.query.points))

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headway.kits.reply.kept import KeptReply, with_replies
+from headway.nouns.wire import Time
 
 if TYPE_CHECKING:
     from headway.nouns.records import Settled
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["RoleStatistics", "TrendPoint", "roles"]
 
 
-class TrendPoint(NamedTuple):
-    """Consecutive replies: when the last one was written, and means; None where nothing is known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """Consecutive replies of a role: means of their reward, tokens and seconds."""
 
-    at: float
+    wire_name = "RolePoint"
+    at: Time  # when the last one was written
     replies: int
     reward: float | None
     tokens: float | None
@@ -31,8 +34,9 @@ class TrendPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleStatistics:
-    """The latest replies of one reply task."""
+    """A reply task: its latest replies as a whole and over time, the oldest first."""
 
+    wire_name = "RoleAnswer"
     task: str
     current: str
     replies: int
