@@ -26,22 +26,22 @@ def rated(tmp_path: Path) -> Path:
             stars = 1.0 + n % 5
             project.signal(pick.id, {"rating": stars}, rater="ann")
             project.signal(pick.id, {"rating": min(5.0, stars + (n % 2))}, rater="bob")
-            project.signal(pick.id, {"rating": 6.0 - stars}, rater="eve")
+            project.signal(pick.id, {"rating": 6.0 - stars}, rater="zoe-7")
         project.decide("reply", "unrated")
     return folder
 
 
 def test_a_dry_run_prints_the_rows_to_delete_and_the_command(rated: Path) -> None:
-    done = headway("data", "delete", "--rater", "eve", "--dry-run", "-C", rated)
+    done = headway("data", "delete", "--rater", "zoe-7", "--dry-run", "-C", rated)
     assert done.code == 0, done.err
     assert "Would delete 24 signals" in done.out
-    assert "data delete --rater eve" in done.out
+    assert "data delete --rater zoe-7" in done.out
     with library.open(rated) as project:
         assert project.query.counts("reply").signals == 72
 
 
 def test_without_yes_a_script_deletes_nothing(rated: Path) -> None:
-    done = headway("data", "delete", "--rater", "eve", "-C", rated)
+    done = headway("data", "delete", "--rater", "zoe-7", "-C", rated)
     assert done.code != 0
     assert "--yes" in done.err
     with library.open(rated) as project:
@@ -49,15 +49,15 @@ def test_without_yes_a_script_deletes_nothing(rated: Path) -> None:
 
 
 def test_with_yes_the_rows_are_deleted(rated: Path) -> None:
-    done = headway("data", "delete", "--rater", "eve", "--yes", "--json", "-C", rated)
+    done = headway("data", "delete", "--rater", "zoe-7", "--yes", "--json", "-C", rated)
     assert done.code == 0, done.err
     report = json.loads(done.out)
     assert (report["signals"], report["raters"], report["remains"]) == (24, 1, [])
-    assert b"eve" not in (rated / ".headway" / "headway.db").read_bytes()
+    assert b"zoe-7" not in (rated / ".headway" / "headway.db").read_bytes()
 
 
 def test_two_deletion_conditions_are_refused(rated: Path) -> None:
-    done = headway("data", "delete", "--rater", "eve", "--before", "2026-01-01", "--yes", "-C", rated)
+    done = headway("data", "delete", "--rater", "zoe-7", "--before", "2026-01-01", "--yes", "-C", rated)
     assert done.code != 0
     assert "expected one" in done.err
 
@@ -80,7 +80,7 @@ def test_a_deletion_that_waits_says_so(rated: Path, monkeypatch: pytest.MonkeyPa
     with closing(sqlite3.connect(rated / ".headway" / "headway.db")) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT COUNT(*) FROM decisions").fetchone()
-        done = headway("data", "delete", "--rater", "eve", "--yes", "-C", rated)
+        done = headway("data", "delete", "--rater", "zoe-7", "--yes", "-C", rated)
     assert done.code == 0
     assert "Waiting: headway.db is being read by another process." in done.err
     assert "May still hold some of it: headway.db-wal" in done.out
@@ -89,7 +89,7 @@ def test_a_deletion_that_waits_says_so(rated: Path, monkeypatch: pytest.MonkeyPa
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:
     report = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
     turned = {rater["rater"]: rater["reversed"] for rater in report["raters"]}
-    assert turned["eve"] > 0.9
+    assert turned["zoe-7"] > 0.9
     assert turned["ann"] < 0.5
     assert report["consensus"] is True
     shown = headway("rewards", "analyze", "reply", "-C", rated)
