@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.architecture.rooms import ROOT, SOURCE, files, kits, rooms
 
-CEILING = 109_000  # lines in all; lower it when the tree gets smaller
+CEILING = 107_000  # lines in all; lower it when the tree gets smaller
 
 
 def test_the_size_of_every_room_and_kit_is_counted() -> None:

@@ -17,7 +17,6 @@ from headway.cli.verb import Session, again, pairs, quoted, task_argument, verb
 if TYPE_CHECKING:
     from headway.project import ImportReport, Project, TransformReport
 
-__all__ = ["import_", "leaks", "mine", "transform"]
 
 _JOURNALS = ("*.jsonl", ".jfl/journal/*.jsonl", ".jfl/map-events.jsonl", ".jfl/service-events.jsonl", "journal/*.jsonl")
 

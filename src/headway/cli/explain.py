@@ -15,8 +15,6 @@ from headway.nouns.records import Outcome, Signal
 from headway.nouns.worth import money
 from headway.reward.cost_terms import unit_of
 
-__all__ = ["explain"]
-
 DIFFERENT, GONE = 1, 3  # exit statuses of --replay
 _LONGEST_TEXT = 300
 

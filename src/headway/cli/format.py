@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-__all__ = ["NONE", "clean", "counts", "day", "interval", "megabytes", "minute", "number", "percent", "short", "signed"]
-
 NONE = "–"  # where there is no value
 
 _SEQUENCES = re.compile(

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from headway.nouns.errors import UnknownName, did_you_mean
 
-__all__ = ["GLOSSARY", "GlossaryTerm", "find_term", "terms"]
-
 GLOSSARY = Path(__file__).with_name("glossary.md")
 _HEADING = re.compile(r"^## (?P<name>[^(\n]+?)(?: \((?P<short>[^)]+)\))?$", re.MULTILINE)
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from headway.project import ImportReport
     from headway.prove.leaks import Leaks
 
-__all__ = ["Imported", "TaskLeaks"]
 
 _MOST = 10  # problems, conflicts and fields that are listed; --json has up to a hundred
 

@@ -20,8 +20,6 @@ from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import Catalogue, catalogue
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["known", "working_in"]
-
 _FILE = "headway.toml"
 _HERE = Path()
 _folder: ContextVar[Path] = ContextVar("folder", default=_HERE)

@@ -12,8 +12,6 @@ from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, task_argument, verb
 from headway.nouns.story import StoryEvent, TaskStory
 
-__all__ = ["log"]
-
 
 @verb("log", "headway log route", "headway log route --last 10 --json")
 @task_argument()

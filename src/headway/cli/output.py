@@ -27,7 +27,6 @@ from headway.nouns.errors import GateRefused, HeadwayError
 if TYPE_CHECKING:
     from headway.nouns.protocols import Progress
 
-__all__ = ["Output"]
 
 _PLAIN_EVERY_S = 5.0
 

@@ -7,8 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["on_path", "path_line", "program", "program_file"]
-
 
 def program_file() -> Path:
     """The script beside the running Python."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from headway.reward.agree import Question
     from headway.reward.raters import Agreed
 
-__all__ = ["QuestionList", "Rescored", "RewardAnalysis"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardAnalysis:

@@ -8,8 +8,6 @@ from headway.cli.show import Column, RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
 from headway.nouns.status import ProjectStatus, TaskStatus
 
-__all__ = ["status"]
-
 
 @verb("status", "headway status", "headway -C demo status --json")
 def status(session: Session) -> None:

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["parse_duration", "parse_time"]
-
 _UNITS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
 

@@ -27,25 +27,6 @@ from headway.nouns.regular_file import read_regular
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = [
-    "WORKERS",
-    "OptionHook",
-    "Session",
-    "Verb",
-    "Verbs",
-    "again",
-    "command_at",
-    "hooks",
-    "json_option",
-    "pairs",
-    "project_option",
-    "quoted",
-    "task_argument",
-    "typed",
-    "unknown_command",
-    "verb",
-    "write_examples",
-]
 
 WORKERS = 2  # that learn side by side, by default
 

@@ -12,8 +12,6 @@ from headway.nouns.conclusion import conclusion, gap
 from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict, VerdictWord
 from headway.nouns.times import rfc3339
 
-__all__ = ["STYLES", "headline", "verdict_document", "verdict_text"]
-
 STYLES: Mapping[VerdictWord, str] = {
     "better": "bold green",
     "worse": "bold red",

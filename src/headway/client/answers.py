@@ -22,8 +22,6 @@ from headway.nouns.errors import (
     UnknownName,
 )
 
-__all__ = ["Decided", "Event", "EventParser", "error_of", "retry_after_s"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:

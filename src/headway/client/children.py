@@ -24,8 +24,6 @@ from types import FrameType
 
 from headway.client.process import Backoff, Child
 
-__all__ = ["ChildEvent", "Children"]
-
 _LOOK_S = 0.5  # a signal, a line and an end all wake us; this is for what might be missed
 
 

@@ -17,8 +17,6 @@ import signal
 import sys
 import threading
 
-__all__ = ["end_with_parent", "main"]
-
 _PR_SET_PDEATHSIG = 1
 
 

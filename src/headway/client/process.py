@@ -26,8 +26,6 @@ from typing import Any
 
 from headway.nouns.errors import Unavailable
 
-__all__ = ["Backoff", "Child", "ProgramOutput", "exit_words", "run"]
-
 _LARGEST_LOG = 5_000_000
 _LONGEST_LINE = 1_000_000
 _CHUNK = 65536

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Candidate
 
-__all__ = ["Arms"]
-
 _REMEMBERED = 256  # candidate sets
 
 

@@ -35,8 +35,6 @@ from headway.encode.state import Features
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["Bandit", "read"]
-
 _LARGEST = 1e100  # of a number in a bundle: products of three of them are still numbers
 
 

@@ -21,8 +21,6 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did
 from headway.nouns.protocols import Opinions, Policy
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["BASELINES", "Fixed", "Rule", "Rules", "Uniform", "baseline"]
-
 BASELINES = ("fixed", "rules", "uniform")
 
 

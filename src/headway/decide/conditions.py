@@ -21,8 +21,6 @@ from typing import Any
 from headway.nouns.errors import InvalidSettings, did_you_mean
 from headway.nouns.records import Situation
 
-__all__ = ["BUILT_IN", "Condition", "parse"]
-
 BUILT_IN = ("role", "step", "text", "text_length")
 _LONGEST = 2000
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -9,8 +9,6 @@ import numpy as np
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["beats", "confidences", "two_best"]
-
 _ROOT_HALF = math.sqrt(0.5)
 
 

@@ -16,8 +16,6 @@ import numpy as np
 from headway.encode.state import GRID, LIMIT
 from headway.nouns.protocols import Floats
 
-__all__ = ["FEATURE_BITS", "rounded"]
-
 FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
 
 

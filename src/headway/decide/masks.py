@@ -16,8 +16,6 @@ from headway.decide.factored import check_masks, conditional
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.factored import Factored, Head, Masks
 
-__all__ = ["both", "masks_from", "masks_together", "plain_masks"]
-
 
 def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[Factored, Masks]:
     """Masks of one row that allow what all of `given` allow, and the space with the heads they are conditional for.

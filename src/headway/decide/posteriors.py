@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["Clusters", "Linear", "Posterior"]
-
 
 class Posterior(Protocol):
     """Predicts rewards of rows [row, width]; arms are numbers, and the number after the last is an unknown arm."""

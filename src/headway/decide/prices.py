@@ -15,8 +15,6 @@ import numpy as np
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate
 
-__all__ = ["Prices"]
-
 
 class Prices:
     """The knobs `cost_weight` and `costs` of a policy."""

@@ -22,8 +22,6 @@ from headway.encode.state import Features
 from headway.nouns.errors import Damaged, InvalidSettings
 from headway.nouns.protocols import Encoder, Floats
 
-__all__ = ["check_costs", "damaged", "frozen", "read_arms", "read_explorer", "read_features", "tensor"]
-
 
 def damaged(what: str, code: str) -> Damaged:
     return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")

@@ -26,8 +26,6 @@ from headway.encode.vectors import DiskCache
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Cache, Encoder
 
-__all__ = ["Find", "Make", "core", "encoder"]
-
 Make = Callable[..., Encoder]  # (models=…, keys=…, **settings) → Encoder
 Find = Callable[[str], Make]  # by name; raises UnknownName
 _VERSION = re.compile(r"([a-z]+)-\d+(?:-w(\d{1,4}))?\Z")

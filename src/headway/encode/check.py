@@ -7,8 +7,6 @@ from typing import Any
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
-__all__ = ["only", "whole"]
-
 
 def only(name: str, settings: Mapping[str, Any], known: tuple[str, ...] = ()) -> None:
     """Refuse a setting that this encoder does not have."""

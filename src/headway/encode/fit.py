@@ -18,8 +18,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder
 from headway.nouns.records import Situation
 
-__all__ = ["Tracker", "fit"]
-
 _CHUNK = 4096
 _LONGEST = 512  # a longer sequence is summarised even if its length never varies
 _VALUES = 32  # per category get a separate entry

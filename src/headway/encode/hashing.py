@@ -27,8 +27,6 @@ from headway.encode.check import only, whole
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.protocols import Floats
 
-__all__ = ["HashingEncoder", "make", "tokens"]
-
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(r"\w+", re.ASCII)
 _UNICODE_WORD = re.compile(rf"[{_ALONE}]|[^\W{_ALONE}]+")

@@ -16,8 +16,6 @@ import numpy as np
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.protocols import Encoder, Floats
 
-__all__ = ["JoinedEncoder"]
-
 
 class JoinedEncoder:
     """The concatenated vectors of its parts."""

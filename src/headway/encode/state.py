@@ -33,8 +33,6 @@ from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Situation
 from headway.nouns.redacted import MARK, without
 
-__all__ = ["GRID", "LIMIT", "SUMMARY", "Features", "summarise"]
-
 GRID = 2.0**-14  # every entry is a multiple of this
 LIMIT = 8.0  # and no larger than this
 SUMMARY = ("mean", "last", "least", "greatest", "length")

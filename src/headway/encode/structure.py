@@ -23,8 +23,6 @@ import numpy as np
 from headway.encode.check import only
 from headway.nouns.protocols import Floats
 
-__all__ = ["NAMES", "StructureEncoder", "make"]
-
 NAMES = (
     "characters", "words", "lines", "longest_line", "first_line", "digits", "digit_share", "numbers", "symbols",
     "word_length", "distinct_words", "capitals", "non_ascii", "commas", "quotes", "questions", "ends_asking",

@@ -19,8 +19,6 @@ import numpy as np
 from headway.encode.vectors import DiskCache
 from headway.nouns.protocols import Cache, Encoder, Floats
 
-__all__ = ["CachedEncoder", "MemoryCache", "key", "uncached"]
-
 
 def key(version: str, text: str) -> bytes:
     """The key of a vector: 16 bytes of blake2b over the encoder's version and the text."""

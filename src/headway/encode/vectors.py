@@ -22,8 +22,6 @@ import numpy as np
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["DiskCache"]
-
 _log = logging.getLogger("headway.encode")
 _WAIT_S = 5.0
 _TOGETHER = 500

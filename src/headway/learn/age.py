@@ -25,8 +25,6 @@ import numpy as np
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Settled
 
-__all__ = ["HALF_LIVES", "Ages", "ChangedAction", "best_half_life", "has_changed"]
-
 HALF_LIVES = (inf, 4000.0, 1000.0, 250.0)
 _LEAST_ROWS = 200
 _SURE = 2.0  # standard errors

@@ -35,8 +35,6 @@ from headway.nouns.errors import InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 from headway.nouns.records import Settled, Situation
 
-__all__ = ["BanditLearner"]
-
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched
 _SIZES = (4, 8, 16, 32)

@@ -13,8 +13,6 @@ import numpy as np
 from headway.nouns.errors import InvalidSettings, did_you_mean
 from headway.nouns.knob import knobs_of
 
-__all__ = ["checked"]
-
 _DEEPEST, _WIDEST = 6, 4096
 
 

@@ -47,8 +47,6 @@ from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Policy
 from headway.nouns.records import Settled, Situation
 
-__all__ = ["State", "snapshot", "start", "state_from", "tensors_of", "update"]
-
 _REFRESH = 1024
 _FOLD = 16
 _EARLY = 1024

@@ -33,17 +33,6 @@ import numpy as np
 from headway.decide.exact import rounded
 from headway.nouns.protocols import Floats
 
-__all__ = [
-    "clusters_posterior",
-    "common_penalty",
-    "held_back",
-    "linear_posterior",
-    "penalties",
-    "pooled_mean",
-    "pooled_variance",
-    "prior_weights",
-]
-
 _PRIOR_ROWS = 2.0
 _LEAST_NOISE = 1e-9
 _LEVEL_ROWS = 5.0  # `shared`: regularisation of the bias

@@ -22,8 +22,6 @@ from headway.learn.sums import batches
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
-__all__ = ["tune_values"]
-
 _MOST_WEIGHT = 50.0
 
 

@@ -35,8 +35,6 @@ from headway.observe.database import Database
 from headway.observe.jobs import Job, Jobs
 from headway.settings import AlertSettings, Settings
 
-__all__ = ["KIND", "Alerts", "alert_body"]
-
 logger = logging.getLogger("headway.loop")
 KIND = "alert"
 _WORKER = "watch"

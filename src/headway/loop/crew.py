@@ -33,8 +33,6 @@ from headway.nouns import errors
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable
 from headway.nouns.protocols import HeldCrew, Progress
 
-__all__ = ["MOST_WORKERS", "ProcessCrew"]
-
 MOST_WORKERS = 256
 _ATTEMPTS = 3  # of a shard whose worker dies
 

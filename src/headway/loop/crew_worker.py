@@ -10,8 +10,6 @@ from typing import Any
 from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import load
 
-__all__ = ["main"]
-
 
 def main() -> None:
     connection = Connection(int(sys.argv[1]))

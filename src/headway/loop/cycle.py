@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.standing import CandidatePolicy, Standing
 
-__all__ = ["WHO", "CycleResult", "cycle", "promising"]
 
 WHO = "watch"  # the name in the ledger rows of the loop
 _ENDINGS: Mapping[str, Ending] = {

@@ -13,8 +13,6 @@ from pathlib import Path
 from headway.loop.page_link import running_address
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["healthy", "main"]
-
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 

@@ -19,8 +19,6 @@ from headway.nouns.errors import HeadwayError
 from headway.nouns.protocols import Crew, Progress
 from headway.project import Project
 
-__all__ = ["LearnShard", "LearnedTask", "learn_task", "learn_tasks"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnShard:

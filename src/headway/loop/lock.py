@@ -21,8 +21,6 @@ from headway.nouns.errors import Conflict
 from headway.nouns.regular_file import read_regular
 from headway.observe.database import Database
 
-__all__ = ["alone", "held", "holder"]
-
 _TRIES, _PAUSE_S = 5, 0.02
 
 

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["page_link", "running_address", "running_url"]
-
 _LISTENS = "0A"  # in /proc/net/tcp
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from headway.loop.cycle import CycleResult
 from headway.prove import report
 
-__all__ = ["KEPT", "write"]
-
 KEPT = 500  # pages of each form; older ones are deleted
 
 

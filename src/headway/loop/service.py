@@ -11,8 +11,6 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["install", "unit", "unit_name"]
-
 
 def unit_name(folder: Path) -> str:
     """The name of the unit; every folder has its own."""

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["Stopped", "stoppable"]
-
 
 class Stopped(BaseException):
     """The loop was asked to stop. Like a kill, it may come anywhere; unfinished work does not count."""

@@ -19,8 +19,6 @@ from headway.client.process import Child, exit_words
 from headway.loop.lock import held
 from headway.loop.page_link import page_link
 
-__all__ = ["LOCK", "Supervisor"]
-
 LOCK = Path("run", "up.lock")
 _START_S = 60.0  # a server that is not ready by then has failed
 _STOP_S = 5.0

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from headway.settings import WatchSettings
 
-__all__ = ["Machine", "in_window", "machine", "not_now"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time, served
 
-__all__ = ["Alarm", "sentence"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["guarded", "unguarded"]
-
 _SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b\u2212")  # plain, full-width, small; the minus sign
 _CONTROLS = ("\t", "\r", "\n")
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Header", "PolicyRef", "TensorSpec"]
-
 _REF = re.compile(r"([a-z][a-z0-9_]{0,31})@(0|[0-9a-f]{4,64})\Z")
 
 

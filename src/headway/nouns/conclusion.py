@@ -7,8 +7,6 @@ from typing import Literal
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.times import day, moment
 
-__all__ = ["conclusion", "gap"]
-
 _PER = {"log": " per decision", "world": " per episode", "heldout": " per row"}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from headway.nouns.kit import Command, Family, Kit
 
-__all__ = ["CORE", "TABLES"]
-
 # Tables of headway.toml that the core reads; a kit cannot declare one of these.
 TABLES = ("tasks", "upstreams", "server", "store", "watch", "alerts", "kits")
 

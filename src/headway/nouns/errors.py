@@ -20,21 +20,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "NOTHING_TO_READ",
-    "Busy",
-    "Conflict",
-    "Damaged",
-    "GateRefused",
-    "HeadwayError",
-    "InvalidInput",
-    "InvalidSettings",
-    "MissingExtra",
-    "Unavailable",
-    "UnknownName",
-    "did_you_mean",
-]
-
 NOTHING_TO_READ = ("no_evidence", "propensity_unknown")  # codes of a proof for which there are no decisions yet
 
 

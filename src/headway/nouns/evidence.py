@@ -7,27 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-__all__ = [
-    "CLIPPING",
-    "CLIPPING_AGAINST",
-    "SAME_CHOICES",
-    "Claims",
-    "Diagnostic",
-    "Estimate",
-    "Evidence",
-    "EvidenceKind",
-    "Guard",
-    "Plan",
-    "Prospect",
-    "RaterShare",
-    "Refusal",
-    "Reliance",
-    "Verdict",
-    "VerdictState",
-    "VerdictWord",
-    "Waiting",
-]
-
 EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
 CLIPPING = "clipping"  # the check that fails if rewards were cut to the range in favour of the candidate

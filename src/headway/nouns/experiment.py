@@ -10,8 +10,6 @@ from headway.nouns.evidence import Waiting
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time, served
 
-__all__ = ["ENDINGS", "Ending", "ExperimentState", "VerdictCost"]
-
 Ending = Literal["better", "worse", "no difference", "stopped", "replaced"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 

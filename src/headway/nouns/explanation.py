@@ -12,7 +12,6 @@ from headway.nouns.wire import IfKnown, Internal
 
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
 _ROUNDING = 1e-12  # probabilities that differ by no more are the same but for rounding
-__all__ = ["DrawnAction", "ExplainedCandidate", "Explanation", "Ranked", "Replay", "ReplyText", "most_apart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,6 @@ import re
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["decision_id", "episode_id", "id_bytes", "id_text", "is_episode", "parse_decision_id"]
-
 _PREFIXES = ("dec_", "epi_")
 _CLIENT_ID = re.compile(
     r"(?:dec_)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\Z", re.IGNORECASE

@@ -23,19 +23,6 @@ from headway.nouns.errors import UnknownName, did_you_mean
 if TYPE_CHECKING:
     from headway.nouns.protocols import Crew, Encoder, Learner, Policy
 
-__all__ = [
-    "API",
-    "GROUP",
-    "BrokenKit",
-    "Catalogue",
-    "Command",
-    "Family",
-    "Kit",
-    "Worker",
-    "catalogue",
-    "installed",
-    "load",
-]
 
 API = 1  # of passports: a kit written for another number is refused
 GROUP = "headway.kits"

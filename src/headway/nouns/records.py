@@ -13,27 +13,6 @@ from typing import Literal, NamedTuple
 from headway.nouns.record import record
 from headway.nouns.wire import Internal
 
-__all__ = [
-    "ELSEWHERE",
-    "OWNER",
-    "OWN_RATERS",
-    "SOURCES",
-    "Candidate",
-    "Decision",
-    "Detail",
-    "Ending",
-    "Outcome",
-    "Reader",
-    "Settled",
-    "Signal",
-    "Situation",
-    "Source",
-    "State",
-    "Status",
-    "Value",
-    "is_own",
-]
-
 Value = bool | int | float | str | Sequence[float]
 State = Mapping[str, Value]
 Source = Literal["real", "synthetic", "mined", "imported"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["MARK", "mark", "spans", "without"]
-
 MARK = "[redacted:"
 _MARKED = re.compile(r"\[redacted:([a-z]+(?:-[a-z]+)*)\]")
 

@@ -12,8 +12,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["open_regular", "read_regular", "write_whole"]
-
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = False) -> int:
     """A descriptor, or an OSError. A pipe or device neither blocks nor is read.

@@ -12,8 +12,6 @@ from headway.nouns.experiment import ExperimentState
 from headway.nouns.wire import Internal
 from headway.nouns.worth import TaskWorth
 
-__all__ = ["NextStep", "ProjectStatus", "StepVerb", "StoreStatus", "TaskStatus", "TaskVerdict"]
-
 StepVerb = Literal[
     "doctor", "rollback", "end_canary", "promote", "alarm", "prove", "learn", "plan", "report", "log", "decide"
 ]  # fmt: skip

@@ -8,8 +8,6 @@ from typing import Literal
 from headway.nouns.evidence import VerdictWord
 from headway.nouns.wire import Time
 
-__all__ = ["StoryEvent", "StoryKind", "TaskStory"]
-
 StoryKind = Literal[
     "started", "settings", "learned", "planned", "proven", "canary", "experiment", "promoted", "rolled back", "retired",
     "alarm", "deleted",

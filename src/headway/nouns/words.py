@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["masked", "spoken"]
-
 _NUMBER = re.compile(r"(?<![\w.])[+\-−]?\d{1,12}(?:\.\d{1,12})?%?(?!\w|\.\d)")
 _LONGEST, _MOST = 20_000, 64
 

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from math import floor, log10
 from typing import Literal
 
-__all__ = ["Measure", "TaskWorth", "WorthState", "day_of", "money", "worth_text"]
-
 WorthState = Literal["known", "too early", "unknown"]
 
 

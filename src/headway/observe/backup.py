@@ -31,8 +31,6 @@ from headway.nouns.errors import Conflict, Damaged, InvalidInput
 from headway.nouns.regular_file import open_regular, read_regular
 from headway.observe.database import Database
 
-__all__ = ["BackupContent", "read_backup", "write_backup"]
-
 HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"
 _FORM = 1
 _LEFT_OUT = ("token", "run", "work")

@@ -6,8 +6,6 @@ from typing import Any
 
 from headway.observe.database import Database
 
-__all__ = ["Changes"]
-
 _LATEST_JOBS = "SELECT seq, kind, state, done, total FROM jobs ORDER BY seq DESC LIMIT 20"
 
 

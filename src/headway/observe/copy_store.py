@@ -25,8 +25,6 @@ from headway.nouns.protocols import Progress
 from headway.observe.database import Connection, Database, Row, StoreTable, placeholders
 from headway.observe.totals import DERIVED, forget_totals
 
-__all__ = ["Copied", "copy"]
-
 _PAGE = 2000
 _PAGE_BYTES = 8 << 20
 _LARGE_COLUMN: Mapping[str, str] = {"details": "data"}  # tables whose pages are also limited by bytes

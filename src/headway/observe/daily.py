@@ -9,8 +9,6 @@ from headway.observe.query import Query
 from headway.observe.rows import microseconds
 from headway.observe.totals import DAY, DayTotal, daily_totals
 
-__all__ = ["Day", "by_day"]
-
 Day = tuple[str, int, int, int, float | None]
 
 

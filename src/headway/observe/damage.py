@@ -20,7 +20,6 @@ from headway.nouns.errors import Damaged
 if TYPE_CHECKING:
     from headway.observe.database import Database
 
-__all__ = ["UNREADABLE", "damaged", "wrong_values"]
 
 # What reading a value that is not ours raises.
 UNREADABLE = (

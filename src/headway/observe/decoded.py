@@ -19,8 +19,6 @@ from headway.nouns.records import Decision
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row
 
-__all__ = ["DecodedDecisions"]
-
 _MOST_BYTES = 64 * 2**20
 _EACH = 1500  # bytes of a decision without its text and state, about
 _PAGE = 2000

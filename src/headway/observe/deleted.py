@@ -22,7 +22,6 @@ from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_fro
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["DAY", "DeletedDraws", "action_code", "count_deleted", "deleted_draws", "forget_deleted"]
 
 DAY = 86_400_000_000  # microseconds
 _MARK = "deleted"

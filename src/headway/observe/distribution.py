@@ -14,8 +14,6 @@ from headway.observe.database import Database
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, decode_candidates
 
-__all__ = ["BINS", "Distribution", "Spread", "cut_rewards", "distribution"]
-
 BINS = 40
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 

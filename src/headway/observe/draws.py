@@ -26,7 +26,6 @@ from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["OPEN_SHARE", "Draws", "action_names", "draws", "outcome_pages"]
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000

@@ -10,8 +10,6 @@ from headway.nouns.errors import Busy
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 
-__all__ = ["MOST", "WAIT_S", "admit", "expire"]
-
 WAIT_S = 86_400.0
 MOST = 10_000  # per rater
 

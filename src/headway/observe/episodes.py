@@ -11,8 +11,6 @@ from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row
 
-__all__ = ["decisions_of", "last_step"]
-
 _SELECT = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.episode = ?"
 
 

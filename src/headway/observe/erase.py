@@ -29,8 +29,6 @@ from headway.observe.deleted import count_deleted, forget_deleted
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
 from headway.observe.totals import forget_totals
 
-__all__ = ["DELETIONS", "DeletionFilter", "MatchedRows", "erase", "extent", "outcomes", "plan_deletion"]
-
 _ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
 DELETIONS = "SELECT COALESCE(MAX(value), 0) FROM marks WHERE task_id = 0 AND name = 'erased'"
 _HARMLESS_JOBS = ("learn", "cycle")  # they hold names of tasks and policies, and no texts

@@ -18,8 +18,6 @@ from headway.observe.database import Connection
 from headway.observe.erase import MatchedRows
 from headway.observe.rows import dumps, loads
 
-__all__ = ["QUOTED", "Gone", "documents", "remaining", "rewrite", "strings", "words_of_rows", "words_of_text"]
-
 QUOTED = re.compile(r'text contains "([^"]*)"')  # a word of a text, in the region of an evidence
 _EDGE = ".,;:!?\"'()[]{}<>"  # not part of a word at its ends
 _LONGEST = 20_000  # characters of a text that are read

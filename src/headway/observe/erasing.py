@@ -21,8 +21,6 @@ from headway.observe.database import Connection, chunks, placeholders
 from headway.observe.details import checked, put
 from headway.observe.erase import DeletionFilter, MatchedRows
 
-__all__ = ["Erasing"]
-
 
 @dataclass(frozen=True, slots=True)
 class Erasing:

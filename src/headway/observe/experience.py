@@ -21,8 +21,6 @@ from headway.observe.kin import kin_of, unrepeated
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
-__all__ = ["FEW_GROUPS", "PARTS", "Part", "Recorded", "SplitBy", "part_of", "part_of_group", "split_by", "without"]
-
 Part = Literal["train", "tune", "prove"]
 SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
 _SAMPLE = 2000  # latest decisions, among which near-copies are looked for

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from headway.observe.database import Database
 from headway.observe.query import Query
 
-__all__ = ["SeenDecision", "config_changes", "first_decision"]
-
 _PLACES = 200
 _AT = (
     "SELECT d.seq, d.at, c.body, p.ref FROM decisions d JOIN configs c ON c.id = d.config_id "

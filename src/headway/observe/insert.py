@@ -12,19 +12,6 @@ from headway.nouns.records import SOURCES, Decision
 from headway.observe.names import Names
 from headway.observe.rows import dumps, encode_candidates, microseconds, pack, signed
 
-__all__ = [
-    "INSERT",
-    "TOGETHER",
-    "Prepared",
-    "alike",
-    "alike_values",
-    "insert_alike",
-    "insert_many",
-    "ready",
-    "row_of",
-    "stamped",
-]
-
 INSERT = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
     "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "

@@ -20,8 +20,6 @@ from headway.nouns.errors import Busy, Conflict, UnknownName
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 
-__all__ = ["Job", "JobState", "Jobs", "at_work", "worker_there"]
-
 JobState = Literal["queued", "running", "done", "failed"]
 _WORKING = "run/worker"
 _REQUESTING = "run/jobs"

@@ -6,8 +6,6 @@ The facts are those of the rule sets of gitleaks (MIT, as llm-guard 0.3.16 ships
 
 from __future__ import annotations
 
-__all__ = ["PREFIXES"]
-
 PREFIXES = {
     12: "AKIA ASIA ABIA ACCA A3T AKC LTAI sq0csp- sq0atp- xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- "
     "xoxe.xox xapp- FLWSECK_TEST- p8e- sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ pk_test_ whsec_",

@@ -20,8 +20,6 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName, did_you_me
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 
-__all__ = ["PREFIX", "SCOPES", "Key", "Keys", "digest_of", "new_secret"]
-
 PREFIX = "hw_"
 SCOPES = ("decide", "signal", "train", "admin")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")

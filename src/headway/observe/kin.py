@@ -18,8 +18,6 @@ from headway.nouns.records import State
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
-__all__ = ["kin_of", "unrepeated"]
-
 _NUMBERED = re.compile(r"[\w.:-]*\d[\w.:-]*")
 _SAMPLE, _LEAST = 2000, 100
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from headway.observe.database import Database
 from headway.observe.rows import microseconds
 
-__all__ = ["Links"]
-
 _GRACE_S = 3600.0  # the clocks of machines that share a store may differ
 
 

@@ -7,8 +7,6 @@ row replaces an earlier one.
 
 from __future__ import annotations
 
-__all__ = ["EVEN_PAIR", "MIGRATIONS"]
-
 EVEN_PAIR = "length(probabilities) = 16 AND propensity BETWEEN 0.4999 AND 0.5001"  # two, each drawn with probability ½
 
 MIGRATIONS: tuple[tuple[str, str], ...] = (

@@ -13,8 +13,6 @@ from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import microseconds
 
-__all__ = ["SameMoment", "ahead", "first_signals", "same_moment"]
-
 _CONTENT = "d.text, d.state, d.step, d.candidate_set_id, d.probabilities, d.action, d.seed"
 _LEAST = 5  # pairs that repeat one another before anything is called a copy
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from headway.observe.database import Connection, placeholders
 
-__all__ = ["Names"]
-
 _LIMIT = 20_000  # candidate sets may be unique per decision: the cache is emptied when it reaches this size
 
 

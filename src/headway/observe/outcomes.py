@@ -14,7 +14,6 @@ from headway.observe.rows import OUTCOME_WIDTH, STATUSES, settled_of
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["with_decisions"]
 
 _NOBODY: SignalsByRater = {}
 

@@ -38,7 +38,6 @@ try:
 except ImportError:
     raise MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
 
-__all__ = ["Postgres"]
 
 logger = logging.getLogger("headway.observe")
 

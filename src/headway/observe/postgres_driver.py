@@ -17,7 +17,6 @@ try:
 except ImportError:
     raise MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
 
-__all__ = ["COUNTER", "TABLES", "Link", "lost", "ours", "schema_of", "shown"]
 
 COUNTER = (
     "SELECT last_value FROM pg_sequences WHERE (quote_ident(schemaname) || '.' || quote_ident(sequencename)) = "

@@ -30,7 +30,6 @@ from headway.observe.totals import action_totals, daily_totals
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
 
-__all__ = ["Counts", "Query"]
 
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 

@@ -16,8 +16,6 @@ from headway.nouns.ids import episode_id, id_bytes
 from headway.nouns.records import Status
 from headway.observe.database import Database, placeholders
 
-__all__ = ["RaterSignals", "SignalsByRater"]
-
 SignalsByRater = Mapping[str, Sequence[tuple[str, float]]]
 _NOBODY: SignalsByRater = {}
 _CHUNK = 1000

@@ -16,8 +16,6 @@ from headway.observe.query import Query
 from headway.observe.rows import decode_candidates
 from headway.observe.totals import daily_totals
 
-__all__ = ["Bucket", "Part", "Recent", "RunningMean", "recent"]
-
 _SMALLEST = 20  # decisions per bucket; fewer would show noise
 _WINDOW = "(SELECT * FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) d"
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"

@@ -33,17 +33,6 @@ import msgspec
 from headway.nouns.errors import Conflict, UnknownName, did_you_mean
 from headway.nouns.regular_file import open_regular, read_regular
 
-__all__ = [
-    "MetricCurves",
-    "RunLog",
-    "TrainingRun",
-    "ask_to_stop",
-    "drop_old_runs",
-    "list_runs",
-    "name_policy",
-    "read_curves",
-]
-
 _LARGEST = 8 << 20  # bytes of metrics.jsonl
 _LARGEST_LINE = 1 << 20
 _LARGEST_NUMBER = 1e300  # sums stay finite

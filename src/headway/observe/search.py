@@ -24,8 +24,6 @@ from headway.observe.rows import (
     microseconds,
 )
 
-__all__ = ["DecisionFilter", "DecisionPage", "all_decisions", "find_decisions"]
-
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 _STEP = 20_000  # rows that one statement looks at
 _MOST = 200_000  # and one call

@@ -19,8 +19,6 @@ from headway.observe.early_signals import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 
-__all__ = ["Agree", "Given", "Judge", "given", "settle"]
-
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
 Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
 Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw

@@ -13,8 +13,6 @@ from headway.nouns.ids import id_bytes
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 
-__all__ = ["SharedResults", "shared_results"]
-
 _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 

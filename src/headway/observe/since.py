@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
 
-__all__ = ["comparisons", "count_since", "first_decided", "latest_draws", "latest_even_pairs", "latest_rewards"]
-
 
 def count_since(database: Database, query: Query, task: str, at: float) -> int:
     """Decisions of a task that were stored after a time, by bisection: the store's order is taken to be the clock's."""

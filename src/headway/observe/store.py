@@ -39,8 +39,6 @@ from headway.observe.rows import (
 )
 from headway.observe.writer import Writer
 
-__all__ = ["Store", "WriteTransaction"]
-
 _T = TypeVar("_T")
 _NO_DETAILS: Mapping[str, Sequence[Detail]] = {}
 

@@ -28,8 +28,6 @@ from typing import NamedTuple
 from headway.nouns.errors import Damaged, Unavailable
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["StoreFiles"]
-
 _EVERY_S = 0.1  # names, identities and sizes; headers are compared before every transaction
 _INDEX_BYTES = 136  # of wal-index: a header, then how far the checkpoints came
 _HEADER_BYTES = 100

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from headway.observe.database import Connection, Database
 from headway.observe.rows import STATUSES
 
-__all__ = ["DAY", "DERIVED", "DayTotal", "action_totals", "daily_totals", "forget_totals", "keep_totals"]
-
 DERIVED = ("totals_upto", "daily_totals", "action_totals")  # tables that are computed from others
 DAY = 86_400_000_000  # microseconds
 _ALL = 2**62

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
-__all__ = ["experiment", "start_experiment", "stop_experiment"]
-
 
 def start_experiment(
     project: Project, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""

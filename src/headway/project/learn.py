@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = [
-    "FOLDED_PARTS",
-    "LEARNED_PARTS",
-    "Readable",
-    "due",
-    "encoder_spec",
-    "fold",
-    "labelled_rows",
-    "learn",
-    "next_candidate",
-    "readable",
-]
 
 LEARNED_PARTS = ("train", "tune")
 FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row

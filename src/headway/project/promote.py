@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
-__all__ = ["canary", "promote", "retire", "rollback", "shadow"]
-
 
 _Row = dict[str, Any]  # what a row of the ledger says beside the policy: why, evidence_id, detail
 

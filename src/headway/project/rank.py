@@ -13,7 +13,6 @@ from headway.project.decide.inputs import Offer, checked_state, checked_text
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["latest_situation", "rank"]
 
 _NEWEST = 200
 

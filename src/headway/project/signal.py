@@ -18,8 +18,6 @@ from headway.reward.signals import MEASURED, OF_REPLIES, check
 if TYPE_CHECKING:
     from headway.project.project.folder import ProjectFolder
 
-__all__ = ["checked", "settle", "signal", "unread", "withdraw"]
-
 
 def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
     """Store signals of one subject; returns the number of new ones."""

@@ -14,8 +14,6 @@ from headway.settings import parse, settings_text, with_weight
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["WrittenWeight", "write_weight"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenWeight:

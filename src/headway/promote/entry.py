@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from headway.nouns.wire import Internal, Time, served
 
-__all__ = ["Entry", "EntryKind", "Heads", "State"]
-
 EntryKind = Literal[
     "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm",
     "deletion",

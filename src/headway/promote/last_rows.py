@@ -9,21 +9,6 @@ from headway.observe.database import Row
 from headway.observe.rows import loads
 from headway.promote.entry import Entry, EntryKind, Heads
 
-__all__ = [
-    "CHANGES",
-    "HEADS",
-    "HEADS_TASKS",
-    "LAST_CHANGE",
-    "LIVE",
-    "NUMBERS",
-    "OF_TASK",
-    "ON_A_SHARE",
-    "UNPROVEN",
-    "entry_of",
-    "heads_of",
-    "last_of",
-]
-
 _KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 CHANGES: tuple[EntryKind, ...] = ("promote", "rollback")  # these end open tests, the canary and the experiment
 LIVE: tuple[EntryKind, ...] = (*CHANGES, "snapshot")  # these define the current policy

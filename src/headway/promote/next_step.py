@@ -16,8 +16,6 @@ from headway.nouns.status import NextStep, StepVerb
 from headway.promote.reliance import FLAGS, better_way
 from headway.promote.standing import CandidatePolicy, Standing
 
-__all__ = ["FIRST_STEP", "Activity", "most_urgent", "next_step"]
-
 _EXAMPLE = '"Summarise this page"'
 FIRST_STEP = NextStep(
     verb="decide",

@@ -8,8 +8,6 @@ from shlex import quote
 
 from headway.nouns.evidence import Diagnostic, Evidence, RaterShare
 
-__all__ = ["ONE_KEY", "ONE_KEY_REGION", "depends_on", "rests_on", "with_key_checks"]
-
 ONE_KEY = "one_key"
 ONE_KEY_REGION = "one_key_region"
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from headway.promote.ledger import Ledger
 from headway.promote.registry import Registry
 
-__all__ = ["GRACE_S", "KEPT", "KEPT_CANDIDATES", "prune", "surplus_candidates"]
-
 KEPT = 8
 KEPT_CANDIDATES = 16
 GRACE_S = 600.0  # a process that has just read the ledger still finds the bundle, and recent decisions can be replayed

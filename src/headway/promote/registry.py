@@ -20,7 +20,6 @@ from headway.promote.bundle import VerifiedFiles
 if TYPE_CHECKING:
     from headway.promote.bundle import Tensors
 
-__all__ = ["Registry"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from headway.nouns.evidence import Evidence, Reliance
 from headway.nouns.times import lasting
 
-__all__ = ["FLAGS", "better_way", "reliance_words", "too_young", "unseen_changes"]
-
 FLAGS: dict[Reliance, str] = {"claims": "--trust-claims", "predictions": "--predicts-only"}
 
 

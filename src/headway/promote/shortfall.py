@@ -7,17 +7,6 @@ from math import ceil
 
 from headway.nouns.evidence import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
 
-__all__ = [
-    "FIRST_OUTLOOK",
-    "more_hint",
-    "more_rows",
-    "not_made",
-    "outcomes_hint",
-    "outlook",
-    "refusal_of",
-    "still_needed",
-]
-
 FIRST_OUTLOOK = 1_000  # rows before a comparison is called pointless
 _TIMES = 100  # a number of rows so many times larger than that so far is not a plan
 _LIKELY = 1.5 / 3.92  # a difference so many widths of the 95% interval above the estimate is not likely

@@ -14,8 +14,6 @@ from headway.nouns.evidence import Evidence, Verdict
 from headway.promote.gate import Admission
 from headway.promote.ledger import Entry
 
-__all__ = ["CandidatePolicy", "CurrentPolicy", "Standing"]
-
 _GROWTH = 2  # while a candidate is under test, the next one is learned once the data has grown by 1/_GROWTH
 _EARLY_GROWTH = 10  # a candidate that is not tested yet, or whose test is over, is replaced after less
 

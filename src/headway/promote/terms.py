@@ -13,8 +13,6 @@ from typing import Any
 
 from headway.nouns.evidence import Evidence
 
-__all__ = ["Terms", "changes", "setting_changes"]
-
 _WORDS = {"encoder_spec": "encoder"}  # a key of the configuration under another name than in the settings
 _LONGEST = 60  # characters of a value that a reason quotes
 

@@ -13,8 +13,6 @@ from headway.prove import sequential
 from headway.prove.betting import BETTING
 from headway.prove.power import still_needed
 
-__all__ = ["RANGE_FROM_ROWS", "About", "Measured", "compose"]
-
 RANGE_FROM_ROWS = "the range of the rewards is taken from the rows: a reward outside it would change the result"
 
 

@@ -20,8 +20,6 @@ import numpy as np
 from headway.prove.calibration import FALSE_ALARM, PLACES, Misfit, exponent
 from headway.prove.log import DELETED, Floats, Log
 
-__all__ = ["CarryOver"]
-
 _ALL = ""  # the name of the grouping that has every decision in one group
 
 

@@ -18,8 +18,6 @@ from headway.prove.betting import Bets
 from headway.prove.log import PENDING, Floats, Log
 from headway.prove.tally import MetricTally
 
-__all__ = ["ALPHA", "GuardRule", "GuardTally"]
-
 ALPHA = 0.05  # that a guard outside its tolerance is ever shown to be within
 _STEP = 10  # pairs that are bet on with the same stakes
 

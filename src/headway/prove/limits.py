@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from headway.nouns.evidence import Diagnostic
 
-__all__ = ["at_least", "at_most"]
-
 
 def at_least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
     """A check that blocks below the limit."""

@@ -22,17 +22,6 @@ from headway.prove.log import Floats, Log
 from headway.prove.proof import LogProof
 from headway.prove.tally import ScoreTally
 
-__all__ = [
-    "POWER",
-    "Planned",
-    "Saving",
-    "decisions_needed",
-    "plan",
-    "registered_power",
-    "sequence_needed",
-    "still_needed",
-]
-
 POWER = 0.80
 _NORMAL = NormalDist()
 

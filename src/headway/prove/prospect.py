@@ -14,8 +14,6 @@ from headway.prove.about import About
 from headway.prove.power import sequence_needed
 from headway.prove.proof import LogProof
 
-__all__ = ["LEAST", "prospect"]
-
 LEAST = 1_000  # decisions before anything is said
 _ERRORS = 1.5  # a difference of more than so many standard errors above the estimate is not likely
 _CHANCE = 0.5  # of showing the difference within the decisions that are counted

@@ -27,8 +27,6 @@ from headway.prove.log import Floats, Log
 from headway.prove.tally import ColumnMean, ScoreTally
 from headway.prove.wagers import Wagers
 
-__all__ = ["RaterScores", "RewardMean", "silenced", "standing", "with_regions"]
-
 
 class RaterScores:
     """Sums over a rater's rows: scores, what the gamblers won on them, and how many rows only this rater rated."""

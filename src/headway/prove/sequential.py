@@ -25,21 +25,6 @@ from statistics import NormalDist
 
 from headway.nouns.evidence import Plan
 
-__all__ = [
-    "ALPHA",
-    "CONFIDENCE_SEQUENCE",
-    "E_PROCESS",
-    "PREFERENCE_ALPHA",
-    "TUNED_AT",
-    "challenger_alpha",
-    "e_process",
-    "horizon_threshold",
-    "quantile",
-    "rule",
-    "sequence_threshold",
-    "threshold",
-]
-
 ALPHA = 0.04
 PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20
 TUNED_AT = 5_000

@@ -25,8 +25,6 @@ from headway.prove.log import Floats, Integers, Log
 from headway.prove.sequential import quantile
 from headway.prove.tally import NOISE_FLOOR, noise_ratio
 
-__all__ = ["AMONG", "LEAST", "MORE", "SURPRISES", "ScoreSpread", "possible", "student"]
-
 SURPRISES = 4.0
 AMONG = 100.0
 MORE = 1.0

@@ -28,8 +28,6 @@ from headway.nouns.records import is_own
 from headway.prove import intervals, sequential
 from headway.prove.about import About, compose
 
-__all__ = ["UNANSWERED", "BlindComparison", "counted", "from_preferences", "from_votes"]
-
 UNANSWERED = "unanswered"
 _WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back
 _CHANCE = 0.05  # a split that raters who are all alike show more often than this is none

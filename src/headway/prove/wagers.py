@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from headway.prove.betting import Bets
 from headway.prove.log import DELETED, Floats, Log
 
-__all__ = ["Wagers"]
-
 _SAME = 1e-9  # probabilities that differ by no more are equal
 # Of the range of the rewards: no stake risks more than one for which a score could be this low. Without it, rows on
 # which the policies hardly differ would be bet on with stakes at which no bound can be computed.

@@ -26,8 +26,6 @@ from headway.nouns.worth import Measure
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 
-__all__ = ["LEAST", "LEAST_DRAWS", "ComparedWorth", "WorthRows", "compare_worth"]
-
 LEAST = 100  # rows with an outcome
 LEAST_DRAWS = 30  # rows in which the action that we compare with was taken
 _MOST_MOVED = 0.05  # of the action's value: how far missing outcomes or costs may move a number that is shown

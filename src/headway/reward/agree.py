@@ -18,8 +18,6 @@ from headway.reward.compose import Rewards
 from headway.reward.raters import Agreed, Rating, consensus
 from headway.reward.signals import RESERVED
 
-__all__ = ["WEIGHTS", "Given", "Question", "agreeing", "by_signal", "questions"]
-
 Given = tuple[int, str, str, float]
 WEIGHTS = 64  # weights are multiples of 1/64, so that sums of weighted rows stay exact
 _LEAST_RELEVANCE = 0.1

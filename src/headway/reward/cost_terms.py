@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from headway.nouns.worth import money
 from headway.reward.compose import Rewards
 
-__all__ = ["cost_signal", "cost_terms", "is_cost", "is_money", "unit_of", "weight_text"]
-
 _MONEY = re.compile(r"(^|[_.-])(usd|dollars?|eur|euros?|cost|costs|price|spend)([_.-]|$)")
 _OTHER = re.compile(r"(^|[_.-])(tokens?|latency|duration|seconds|elapsed|time)([_.-]|$)")
 _UNITS = {"usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€"}

@@ -25,8 +25,6 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.records import Decision
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["Function", "is_name", "load", "not_executed"]
-
 _only_read: ContextVar[bool] = ContextVar("only_read", default=False)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
 

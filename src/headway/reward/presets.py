@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 
 from headway.nouns.records import Decision
 
-__all__ = ["PRESETS", "PRESET_RANGE", "PRESET_SIGNALS", "reward_v1", "reward_v2"]
-
 PRESET_RANGE = (-2.0, 2.0)
 _FIRST = ("trajectory_reward", "verification_passed", "timeout", "retries", "terminal_failure")
 PRESET_SIGNALS: Mapping[str, tuple[str, ...]] = {"reward_v1": _FIRST, "reward_v2": (*_FIRST, "cost_usd", "latency_s")}

@@ -21,20 +21,6 @@ from typing import Literal, get_args
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = [
-    "FAILED",
-    "MEASURED",
-    "OF_REPLIES",
-    "RESERVED",
-    "SAFETY_FLAG",
-    "TRANSFORMS",
-    "Term",
-    "Transform",
-    "apply",
-    "check",
-    "term",
-]
-
 Transform = Literal["identity", "stars", "thumbs", "log1p", "clip"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
 FAILED = "failed"

@@ -18,8 +18,6 @@ from headway.nouns.errors import Unavailable
 from headway.nouns.regular_file import read_regular
 from headway.settings import ServerSettings
 
-__all__ = ["BACKLOG", "FILE", "Address", "bind", "remove_address", "write_address"]
-
 BACKLOG = 4096
 FILE = Path("run", "server.json")  # below .headway
 

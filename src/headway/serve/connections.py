@@ -31,8 +31,6 @@ from pathlib import Path
 
 from headway.settings import ServerSettings
 
-__all__ = ["Connections", "PeerConnection", "capacity", "surplus"]
-
 _DESCRIPTORS = Path("/proc/self/fd")
 _SLICE = 1000  # descriptors per call: about 10 ms
 _REST_S = 1.0  # between two passes: looking at 64 connections five times a second took 2% of a loaded server

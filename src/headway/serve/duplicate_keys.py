@@ -13,8 +13,6 @@ import msgspec
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["refuse_duplicate_keys"]
-
 _decode = msgspec.json.Decoder().decode
 _NESTED = (dict, list)
 _KEY = re.compile(rb'"[ \t\r\n]*:')  # also matches in a text such as ":)"

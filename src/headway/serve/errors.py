@@ -10,8 +10,6 @@ import msgspec
 
 from headway.nouns.errors import Busy, GateRefused, HeadwayError
 
-__all__ = ["ErrorBody", "ErrorDetail", "Refused", "problem", "unexpected"]
-
 logger = logging.getLogger("headway.serve")
 
 

@@ -14,8 +14,6 @@ import msgspec
 
 from headway.nouns.errors import Busy
 
-__all__ = ["EventStream", "Hub"]
-
 _WAITING = 256
 _MOST_STREAMS = 200
 _MOST_OPEN = 150  # of callers without a key

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from headway.serve.errors import Refused
 from headway.settings import ServerSettings
 
-__all__ = ["Hosts"]
-
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _EVERYWHERE = ("0.0.0.0", "::")
 

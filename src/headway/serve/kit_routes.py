@@ -16,8 +16,6 @@ from headway.serve.endpoint import Endpoint, endpoints_of
 from headway.serve.openapi import document
 from headway.serve.routing import Routes
 
-__all__ = ["kit_endpoints", "kit_problems", "route_problems"]
-
 logger = logging.getLogger("headway.serve")
 
 

@@ -17,8 +17,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["MetricFamily", "MetricSample", "Metrics", "WorkerMetrics", "metrics_text"]
-
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 _MOST_COUNTS = 1000
 _WRITE_EVERY_S = 1.0

@@ -16,8 +16,6 @@ from headway.nouns.wire import Time, is_record, wire_fields
 from headway.serve.endpoint import JSON, Endpoint
 from headway.serve.errors import ErrorBody
 
-__all__ = ["document"]
-
 _REASONS = {
     200: "It was stored before.",
     400: "The request contradicts itself.",

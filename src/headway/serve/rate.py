@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 
 from headway.nouns.errors import Busy
 
-__all__ = ["Rates", "ReadingTime"]
-
 _BURST_S = 1.0
 _SHARE = 0.1  # of a second per second
 _MOST_WAITING = 8  # requests of a key

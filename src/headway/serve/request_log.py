@@ -16,8 +16,6 @@ import msgspec
 
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["RequestLog"]
-
 _LARGEST = 16_000_000
 _MOST_WAITING = 50_000
 _encoder = msgspec.json.Encoder()

@@ -9,8 +9,6 @@ from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Endpoint
 from headway.serve.errors import Refused
 
-__all__ = ["Routes"]
-
 _NO_PARAMETERS: Mapping[str, str] = {}
 
 

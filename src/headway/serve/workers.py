@@ -24,8 +24,6 @@ from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.metrics import WorkerMetrics
 from headway.settings import ServerSettings, load
 
-__all__ = ["Workers", "server_settings"]
-
 logger = logging.getLogger("headway.serve")
 _START_S = 60.0  # a worker that is not ready by then has failed
 _BACKOFF = Backoff(first_s=0.1)

@@ -12,8 +12,6 @@ from msgspec import Struct
 from headway.settings.schema import TaskSettings
 from headway.settings.strict import fields_of
 
-__all__ = ["config", "config_hash"]
-
 # A key that tasks had once: every stored body has it, so that equal settings keep equal hashes.
 _FORMER = {"model": ""}
 _LATER = {"factored", "reply"}  # kinds whose own keys no other body has, for the same reason

@@ -9,8 +9,6 @@ from typing import Any
 
 from headway.nouns.errors import InvalidSettings
 
-__all__ = ["with_weight"]
-
 _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?\Z")
 _NUMBER = r"[-+]?[0-9][0-9_.eE+-]*"
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 
-__all__ = ["VARIABLES", "cache_folder", "check_names", "policy_override", "project_directory"]
-
 VARIABLES = (
     "HEADWAY_POLICY",
     "HEADWAY_DIR",

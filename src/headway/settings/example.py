@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["example"]
-
 _EXAMPLE = """\
 # The settings of Headway. Every key: docs/reference/settings.md. `headway doctor` checks this file.
 

@@ -10,8 +10,6 @@ from typing import Any
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["FILE", "settings_lines", "text_of", "toml"]
-
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 _TABLE = re.compile(r"\s*\[+([^\[\]]+)\]+\s*(?:#.*)?\Z")

@@ -18,8 +18,6 @@ from headway.nouns.factored import Factored, Head
 from headway.nouns.kit import Catalogue
 from headway.settings.table import SettingsTable, quoted
 
-__all__ = ["masks_of", "needs_of", "read_heads"]
-
 _Values = Mapping[str, Any]  # the keys that are read already
 _HEADS = 'a table of heads and their choices, such as { op = ["ANSWER", "STOP"], model = ["small", "large"] }'
 _MOST_HEADS = 64

@@ -22,8 +22,6 @@ from headway.settings.schema import KitSettings
 from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
 
-__all__ = ["kit_hint", "kit_tables", "kits_in_use", "kits_named", "table_names"]
-
 logger = logging.getLogger("headway.settings")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 _MANY = ".*"

@@ -22,26 +22,6 @@ from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
 from headway.settings.table import NAME, SettingsTable
 
-__all__ = [
-    "STATE",
-    "AlertSettings",
-    "EncoderEndpoint",
-    "Exploration",
-    "Explore",
-    "GuardSettings",
-    "KitSettings",
-    "Redaction",
-    "Role",
-    "RuleSettings",
-    "ServerSettings",
-    "Settings",
-    "StoreSettings",
-    "TaskSettings",
-    "Upstream",
-    "WatchSettings",
-    "is_task_name",
-]
-
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
 Redaction = Literal["secrets", "email", "phone", "card"]
 

@@ -29,8 +29,6 @@ from headway.settings.schema import (
 from headway.settings.strict import Special, fields_of, keys_of, read
 from headway.settings.table import SettingsTable, quoted
 
-__all__ = ["EXPLORATION_VALUES", "kind_of", "task"]
-
 # The default of a value, and its bounds (above the first, up to the second).
 EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingProxyType(
     {

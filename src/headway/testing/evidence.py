@@ -12,8 +12,6 @@ from headway.nouns.errors import HeadwayError
 if TYPE_CHECKING:
     from headway.project import Project, ProofKind
 
-__all__ = ["evidence_contract"]
-
 
 def evidence_contract(project: Project, kind: ProofKind, task: str, policy: str | None = None) -> None:
     """`prove` uses this kind for the candidate of the task, and the evidence can be judged, stored and shown.

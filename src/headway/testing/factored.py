@@ -16,8 +16,6 @@ from headway.decide.factored import FactoredPipeline, check_masks, draw
 from headway.nouns.factored import Factored, FactoredOpinions, Observations
 from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["factored_world_contract", "heads_contract"]
-
 _ROWS = 6
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.observe.ingest import Format, Options, Problem, Record, Skipped
 
-__all__ = ["format_contract"]
-
 _STRANGE: tuple[dict[str, Any], ...] = ({}, {"something": "else"}, {"id": None, "action": [], "reward": "much"})
 
 

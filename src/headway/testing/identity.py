@@ -8,10 +8,6 @@ import numpy as np
 
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
-__all__ = [
-    "ARMS", "CANDIDATES", "WORLDS", "MemoryLog", "by_category", "by_numbers", "by_text", "identity", "row",
-]  # fmt: skip
-
 ARMS = ("blue", "green", "red")
 CANDIDATES = tuple(Candidate(name) for name in ARMS)
 

@@ -17,8 +17,6 @@ from headway.nouns.protocols import Encoder, Learned, Policy
 from headway.nouns.records import Candidate, Situation
 from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity
 
-__all__ = ["learner_contract", "policy_contract", "rebuilt"]
-
 _ROWS, _FRESH = 1200, 300
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["world_contract"]
-
 
 def world_contract(make: Callable[..., Any], *, count: int = 4, steps: int = 60, seed: int = 7) -> None:
     """`make(count=…)` gives copies with the shape of Gymnasium's VectorEnv.

@@ -20,8 +20,6 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["ConfigFile", "claude", "codex", "cursor", "write"]
-
 _LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")
 

@@ -28,8 +28,6 @@ from typing import Any
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["HookReport", "read"]
-
 _SESSIONS = ("episode", "session_id", "sessionId", "conversation_id", "thread_id", "thread-id")
 _KEYS = ("key", "tool_use_id", "toolUseId", "tool_call_id", "generation_id")
 _EVENTS = ("hook_event_name", "hookEventName", "event", "type")

@@ -24,8 +24,6 @@ from headway.observe.ingest.files import digest_of
 from headway.prove.about import About
 from headway.prove.sequential import ALPHA
 
-__all__ = ["Audit", "AuditState", "audit_files"]
-
 AuditState = Literal["better", "worse", "undecided", "cannot tell"]
 _STATES: dict[str, AuditState] = {"pass": "better", "worse": "worse", "wait": "undecided", "no difference": "undecided"}
 

@@ -8,8 +8,6 @@ from typing import Literal
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["AuditOptions", "Split", "split_of"]
-
 Split = float | Mapping[str, float] | None
 
 

@@ -8,8 +8,6 @@ from headway.kits.audit.audit import Audit
 from headway.kits.audit.compare import AuditComparison
 from headway.prove.page import Page, page_of
 
-__all__ = ["WORDS", "audit_page"]
-
 WORDS = {"better": "better", "worse": "worse", "undecided": "too early", "cannot tell": "cannot tell"}
 _STATES = {"better": "pass", "worse": "worse", "undecided": "wait", "cannot tell": "refused"}
 _CHECKS = {"mixed_units": "One action each", "missing_width": "Missing outcomes cannot change the answer"}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headway.kits.demo.escalation import RouterLog
     from headway.project import Project
 
-__all__ = ["WORLDS", "SynthesisReport", "synthesise"]
 
 WORLDS = ("escalation", "escalation-priced")
 _NAMESPACE = uuid.UUID("5f0c6a3e-3a55-4f0e-8d0c-6f3a2b1c9d7e")

@@ -23,8 +23,6 @@ from headway.kits.demo.planted import PLANTED, plant
 from headway.kits.demo.routing import LARGE, SMALL, RoutingPrompt, two_arms
 from headway.nouns.errors import HeadwayError
 
-__all__ = ["Demo", "main"]
-
 _RATE = {"route": 24.0, "draft": 20.0}  # decisions per second while the story lasts
 _AFTER = 1.5  # for both tasks together, afterwards
 _UNRATED = 0.003  # well below the share of open outcomes at which evidence waits for them

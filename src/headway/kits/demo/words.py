@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "REQUIREMENTS", "SETTING", "Kind"]
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:

@@ -19,8 +19,6 @@ from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, mome
 from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import ImportedSignal, Options, Record
 
-__all__ = ["BUFFER", "LABEL", "TASK", "looks_like_buffer", "read_buffer", "signals_of", "taken"]
-
 TASK = "next-action"
 LABEL = "composite_delta"
 _USED = ("id", "v", "ts", "agent", "state", "action", "reward", "metadata")

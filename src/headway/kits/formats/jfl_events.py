@@ -18,8 +18,6 @@ from headway.observe.ingest.fields import Wrong, fields_left, flat, moment, name
 from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 
-__all__ = ["EVENTS", "JOURNAL", "looks_like_event", "looks_like_journal", "read_events", "read_journal"]
-
 MEASURED, INFERRED = "mined:measured", "mined:inferred"
 _TYPES = {
     "feature": "feature",

@@ -25,8 +25,6 @@ from headway.observe.ingest.fields import Wrong, fields_left, flag, flat, moment
 from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 
-__all__ = ["FIELDS", "JOURNAL", "ROUTING", "looks_like_journal", "looks_like_routing", "read_journal", "read_routing"]
-
 STEP, DECISION = "TRAJECTORY_STEP", "MODEL_ROUTING_DECISION"
 FIELDS = (
     "schema_version", "session_id", "task_id", "agent_role", "timestamp", "task_complexity_score",

@@ -25,8 +25,6 @@ from headway.observe.ingest.fields import Wrong, checked_text, flat, number
 from headway.observe.ingest.formats import Format, Item
 from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
-__all__ = ["WIDE", "looks_wide", "read_wide"]
-
 _QUALITY = ("correct", "score", "reward", "solved", "passed", "accuracy", "quality")
 _OTHERS = {"cost_usd": "cost_usd", "cost": "cost_usd", "price": "cost_usd", "latency_s": "latency_s",
            "latency": "latency_s", "tokens": "tokens"}  # fmt: skip

@@ -20,8 +20,6 @@ from headway.kits.practice.spaces import actions_of, inputs_of
 from headway.nouns.errors import InvalidInput
 from headway.nouns.factored import Factored, Head, Observations
 
-__all__ = ["GymnasiumWorld"]
-
 
 class GymnasiumWorld:
     """Copies of a Gymnasium environment."""

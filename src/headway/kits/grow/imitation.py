@@ -27,7 +27,6 @@ from headway.nouns.errors import InvalidInput
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training
 
-__all__ = ["imitate"]
 
 _SEED = 5_003  # apart from that of practice
 _ROUNDS = 8  # rollouts from which the critic alone learns

@@ -10,8 +10,6 @@ from typing import Any
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.knob import changed, knob
 
-__all__ = ["PRESET_KNOBS", "RecurrentKnobs", "knobs_from", "network_knobs", "preset_knobs"]
-
 _CHOICES = {"schedule": ("constant", "linear"), "returns": ("popart", "none"), "entropy_by": ("use", "head")}
 
 

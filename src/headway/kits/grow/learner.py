@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from headway.kits.grow.worlds import FactoredWorld
     from headway.project import Project
 
-__all__ = ["RecurrentLearner", "RunFolder", "learned", "practise", "world_maker"]
 
 _EVERY_S = 60.0
 

@@ -22,8 +22,6 @@ from headway.kits.grow.collect import Sequences
 from headway.kits.grow.update import Judged, RecurrentUpdate
 from headway.nouns.factored import Factored
 
-__all__ = ["LAGS", "update_metrics"]
-
 LAGS = (0, 1, 2, 5, 10, 20, 50, 75, 100)
 _ALARM = 0.98
 _RANGES = 16

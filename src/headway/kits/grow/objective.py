@@ -22,8 +22,6 @@ from torch import Tensor
 from headway.kits.practice import ppo
 from headway.nouns.factored import Factored
 
-__all__ = ["Choices", "chosen", "entropy_bonus", "lead_shares"]
-
 
 @dataclass(frozen=True, slots=True)
 class Choices:

@@ -28,8 +28,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.factored import FactoredOpinions, Observations
 from headway.nouns.protocols import Encoder, Floats
 
-__all__ = ["RecurrentPolicy", "read"]
-
 LIMIT, EPSILON = 8.0, 1e-5  # of a scaled feature, and of LayerNorm
 # Grids of what enters a product, as (limit, bits after the point); limit and grid fit into 26 bits.
 _FEATURES, _HIDDEN, _STATES = (8.0, 23), (32.0, 21), (1.0, 26)

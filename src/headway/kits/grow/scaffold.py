@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 from headway.kits.grow.worlds import StepResult, random_from, random_state
 from headway.nouns.factored import Factored, Head, Observations
 
-__all__ = ["SPACE", "Scaffold", "best_memoryless", "scaffold"]
-
 SPACE = Factored(
     heads=(
         Head("op", ("WAIT", "GERMINATE", "SET_ALPHA_TARGET", "PRUNE", "FOSSILIZE", "ADVANCE")),

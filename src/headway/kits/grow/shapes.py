@@ -24,8 +24,6 @@ from typing import Any, Literal, get_args
 from headway.nouns.errors import Conflict, Damaged, InvalidSettings
 from headway.nouns.factored import Factored
 
-__all__ = ["CRITICS", "PRESETS", "Critic", "RecurrentShape", "space_from_json", "space_to_json"]
-
 Critic = Literal["marginal", "state", "sampled_op"]
 CRITICS: tuple[Critic, ...] = get_args(Critic)
 PRESETS: Mapping[str, Mapping[str, Any]] = {

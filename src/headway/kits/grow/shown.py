@@ -18,8 +18,6 @@ import msgspec
 
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["GrowEpisode", "GrowEvaluation", "GrowWay", "SlotLane", "keep_evaluation", "kept_evaluations"]
-
 _FOLDER = "grow-evaluations"
 _LARGEST = 4 << 20  # bytes of a file that is read
 _MOST = 50  # files that are kept

@@ -29,8 +29,6 @@ from headway.kits.practice.fit import Evaluation
 from headway.kits.practice.torch_engine import available
 from headway.nouns.protocols import Progress
 
-__all__ = ["Training", "shape_for"]
-
 _HORIZON = 128
 
 

@@ -33,11 +33,6 @@ from headway.kits.practice import ppo
 from headway.kits.practice.fit import standardised
 from headway.kits.practice.returns import gae
 
-__all__ = [
-    "Judged", "RecurrentUpdate", "forward", "judge", "loss", "masks_of", "minibatches", "precision", "rescale",
-    "take_step", "update",
-]  # fmt: skip
-
 _FOLLOW = 0.1  # of μ and σ: how much one update moves them
 
 

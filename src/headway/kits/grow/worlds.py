@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.factored import Factored, Observations
 
-__all__ = ["FactoredWorld", "StepResult", "random_from", "random_state"]
-
 
 @dataclass(frozen=True, slots=True)
 class StepResult:

@@ -14,8 +14,6 @@ from types import MappingProxyType
 from headway.kits.models.wheels import Wheel
 from headway.nouns.protocols import Progress
 
-__all__ = ["KNOWN", "Recipe"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:

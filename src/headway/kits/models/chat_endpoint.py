@@ -26,8 +26,6 @@ from headway.client.outgoing import CallFailed, Outgoing
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
 from headway.nouns.protocols import Completion, Counted, Delta, Prompt, Scored, Turn
 
-__all__ = ["ChatEndpoint"]
-
 _TRIES = 5
 _SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits
 _MOST_BYTES = 8_000_000

@@ -17,8 +17,6 @@ from headway.kits.models.gguf import Gguf, read
 from headway.nouns.errors import Damaged
 from headway.nouns.protocols import Progress
 
-__all__ = ["convert"]
-
 _LAYER = {
     "attn_norm": "input_layernorm",
     "attn_q": "self_attn.q_proj",

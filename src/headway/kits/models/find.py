@@ -15,8 +15,6 @@ from headway.kits.models.wheels import fetch, take
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
 
-__all__ = ["add", "folder"]
-
 _log = logging.getLogger("headway.encode")
 
 

@@ -16,8 +16,6 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.protocols import Progress
 from headway.nouns.regular_file import open_regular, read_regular
 
-__all__ = ["add_folder", "is_path", "is_wanted", "kind_of", "present", "usable"]
-
 _PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.md", "LICENSE*")  # what is copied or fetched
 _CHUNK = 1 << 22
 

@@ -11,8 +11,6 @@ from headway.kits.models.store import InstalledModel, Say
 from headway.nouns.errors import InvalidInput, MissingExtra, Unavailable, UnknownName
 from headway.nouns.protocols import Progress
 
-__all__ = ["add_from_hub"]
-
 
 def add_from_hub(
     repository: str, name: str, cache: Path, *, revision: str, again: bool, progress: Progress, say: Say | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["REFERENCE", "SENTENCES"]
-
 SENTENCES = (
     "The capital of France is Paris.",
     "What is the capital of France?",

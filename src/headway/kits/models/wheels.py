@@ -27,8 +27,6 @@ from headway.nouns.errors import Damaged, Unavailable
 from headway.nouns.protocols import Progress
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["Wheel", "fetch", "take"]
-
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _SECRET = re.compile(r"://[^/@\s]*@")
 

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CalibrationWindow", "Forecast", "window", "windows"]
-
 
 class Forecast(Protocol):
     """A predicted reward with its 80% interval, and what came; None: not known."""

@@ -26,8 +26,6 @@ from headway.kits.next_action.shapes import SIZES, RankerShape
 from headway.nouns.errors import MissingExtra
 from headway.nouns.protocols import Floats, Progress
 
-__all__ = ["BestRanker", "compared", "eight_bits", "spearman"]
-
 _FOLDS = 5
 _CLEARLY = 2.0  # standard errors of the lead over the linear model
 _AUTO = ("small", "full")

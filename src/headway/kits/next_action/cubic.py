@@ -22,8 +22,6 @@ from headway.kits.next_action.layout import Layout
 from headway.kits.next_action.linear import LinearChoice, LinearRows, ProductKernel
 from headway.nouns.protocols import Floats
 
-__all__ = ["CubicModel", "fit_cubic"]
-
 _MOST, _CHUNK = 3000, 512  # rows of a fit, and rows that are predicted at once
 # Sums of at most 4,096 products are exact in float64: |inner product| ≤ 2³ and its square ≤ 2⁶ in steps of 2⁻¹²,
 # weights ≤ 2⁸ in steps of 2⁻¹⁵. Stored rows are multiples of 2⁻¹⁸, vectors of 2⁻¹⁴.

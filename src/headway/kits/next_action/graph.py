@@ -19,8 +19,6 @@ from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.shapes import STEPS, RankerShape
 from headway.nouns.errors import MissingExtra
 
-__all__ = ["Scorer", "build_graph"]
-
 _KNOWN = STEPS + 2  # tokens of a state
 _PROBES = (1, 2, 3, 7, 16)
 

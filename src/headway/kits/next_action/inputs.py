@@ -14,8 +14,6 @@ from headway.kits.next_action.layout import Layout
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Situation
 
-__all__ = ["ActionInputs", "Singles", "StateInputs", "widths"]
-
 Singles = NDArray[np.float32]
 
 

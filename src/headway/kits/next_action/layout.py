@@ -25,8 +25,6 @@ from headway.nouns.errors import Damaged, InvalidInput, did_you_mean
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Candidate, Situation, Value
 
-__all__ = ["FIELDS", "Layout", "type_of"]
-
 FIELDS = ("name", "type", "description", "scope", "files_affected")
 _TRAJECTORY = "recent_deltas"
 _SHARE, _MOST_TESTS = "tests_failing_share", 10**12

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["MOST_WEIGHT", "LinearChoice", "LinearRows", "MatrixModel", "ProductKernel", "fit_matrix"]
-
 MOST_WEIGHT = 4.0
 _GRID, _STATE_GRID = 2.0**-26, 2.0**-20
 _MOST = 6000  # rows of a fit

@@ -13,8 +13,6 @@ import numpy as np
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["Measures", "majority_accuracy", "measure", "sign_accuracy"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:

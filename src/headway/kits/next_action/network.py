@@ -27,7 +27,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("Training the transformer of the ranker", "torch", "learn") from error
 
-__all__ = ["RankerNetwork", "StateBatch"]
 
 StateBatch = tuple[Tensor, Tensor, Tensor]  # text [state, width], numbers [state, …], steps [state, STEPS, 2]
 

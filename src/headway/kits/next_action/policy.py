@@ -29,8 +29,6 @@ from headway.kits.next_action.shapes import ARCHITECTURES, SIZES, RankerShape
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Settled, Situation
 
-__all__ = ["Z80", "Ranker", "RankerRival", "read", "restored"]
-
 Z80 = 1.2815515655446004  # ±Z80 deviations hold 80% of a normal distribution
 _MOST_SPREAD = 4.0
 

@@ -30,8 +30,6 @@ from headway.kits.next_action.linear import (
 )
 from headway.nouns.protocols import Floats
 
-__all__ = ["Regression", "fit_regression", "pick_regression", "read_regression"]
-
 Regression = MatrixModel | CubicModel
 
 _SEARCHED = 800  # rows for picking

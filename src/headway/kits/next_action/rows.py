@@ -15,8 +15,6 @@ from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled, Situation
 from headway.observe.rows import dumps
 
-__all__ = ["RankedRows", "rows_of", "state_key"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedRows:

@@ -14,8 +14,6 @@ from typing import Any
 
 from headway.nouns.errors import Damaged
 
-__all__ = ["ARCHITECTURES", "EMBEDDING", "SIZES", "STEPS", "RankerShape"]
-
 EMBEDDING = 768  # what texts are projected to, whatever the encoder's width
 STEPS = 8  # of the trajectory, the last ones
 SIZES: Mapping[str, tuple[int, int, int]] = {  # width, layers, heads

@@ -29,8 +29,6 @@ from headway.kits.next_action.shapes import RankerShape
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Floats, Progress
 
-__all__ = ["NetworkRows", "TrainSettings", "TrainedNetwork", "device_named", "outputs_of", "train"]
-
 _PATIENCE = 3  # epochs without a better one
 _TEXT_NOISE = 0.5  # of a standard deviation of a text's entries: words that were not seen are somewhere near
 _WARM_UP = 40  # updates

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["AGENTS", "DIMENSIONS", "SCOPES", "TYPES", "VOCABULARIES", "Vocabulary"]
-
 DIMENSIONS = ("correctness", "speed", "coverage", "readability", "security", "docs")
 TYPES = ("fix", "refactor", "feature", "test", "config", "experiment")
 SCOPES = ("small", "medium", "large")

@@ -39,8 +39,6 @@ from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
 from headway.observe.experience import part_of_group
 from headway.project import recorded
 
-__all__ = ["SIGNAL", "ProjectState", "ProjectTuple", "Projects", "ProposedAction", "projects"]
-
 SIGNAL = "composite_delta"
 _NAMESPACE = uuid.UUID("0d1c1c0e-96a5-4c6e-9a7b-3f1f6c3fb5aa")
 _PER_STATE = 4  # actions that were tried in a state

@@ -14,8 +14,6 @@ from headway.kits.models.chat_endpoint import ChatEndpoint
 from headway.nouns.errors import HeadwayError, InvalidSettings
 from headway.settings import Settings
 
-__all__ = ["MeasuredReply", "UpstreamCaller"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredReply:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headway.project import Examined, Project
     from headway.settings import TaskSettings
 
-__all__ = ["Asking", "Compared", "compare"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:

@@ -8,8 +8,6 @@ from typing import Any
 
 from headway.nouns.knob import knob
 
-__all__ = ["CQLKnobs", "CloneKnobs", "OutcomeKnobs"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeKnobs:

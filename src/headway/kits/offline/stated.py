@@ -18,8 +18,6 @@ from headway.nouns.evidence import Diagnostic, Evidence
 from headway.promote.gate import ONE_KEY, ONE_KEY_REGION
 from headway.prove.raters import with_regions
 
-__all__ = ["NOTE", "Stated"]
-
 NOTE = "stated by the project, not recomputed"
 _BY_THE_GATE = (ONE_KEY, ONE_KEY_REGION)  # recomputed from the raters
 _FROM_THE_STORE = (

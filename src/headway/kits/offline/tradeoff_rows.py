@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.reward.compose import Rewards
 
-__all__ = ["NEWEST", "QUALITY", "TradedSignals", "traded", "traded_signals"]
 
 NEWEST = 5_000  # decisions that a curve is drawn from, unless more are wanted
 QUALITY = "quality"  # what the reward without its cost terms is called

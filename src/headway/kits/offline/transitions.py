@@ -28,8 +28,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled
 
-__all__ = ["LearnerLog", "Singles", "Transitions", "as_logged", "gather", "read_log"]
-
 Singles = NDArray[np.float32]
 _CHUNK = 2048
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from headway.kits.practice.mlp import Array, Network
 
-__all__ = ["Adam"]
-
 
 class Adam:
     """Adam or (with `decay`) AdamW on a network's flat vector, with the gradient clipped to a norm."""

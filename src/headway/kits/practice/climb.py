@@ -31,8 +31,6 @@ from headway.kits.practice.objective import log_softmax, surrogate, value_loss
 from headway.learn import logged
 from headway.nouns.protocols import Floats, Progress
 
-__all__ = ["climb"]
-
 
 def climb(
     train: logged.LoggedRows,

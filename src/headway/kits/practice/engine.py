@@ -17,8 +17,6 @@ from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Array, Network, Shape
 from headway.kits.practice.objective import Minibatch, Objective, Stats
 
-__all__ = ["LOG_STD_BOUNDS", "NumpyEngine", "PolicyEngine", "shape_of"]
-
 LOG_STD_BOUNDS = (-5.0, 2.0)  # of a Gaussian head: outside them, densities overflow
 
 

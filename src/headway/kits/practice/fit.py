@@ -34,23 +34,6 @@ from headway.kits.practice.rollout import Rollout, Stage, evaluate
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Progress
 
-__all__ = [
-    "Evaluation",
-    "Fitted",
-    "Practice",
-    "Rows",
-    "Updated",
-    "judged",
-    "practise",
-    "reached",
-    "restore",
-    "rows_of",
-    "settings_of",
-    "snapshot",
-    "standardised",
-    "update",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Practice:

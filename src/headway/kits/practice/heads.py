@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from headway.nouns.errors import Damaged
 from headway.nouns.protocols import Floats
 
-__all__ = ["Actions", "Kind", "greedy", "log_probability", "sample"]
-
 Kind = Literal["categorical", "gaussian"]
 _WIDEST = 1 << 14
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from headway.nouns.knob import knob
 
-__all__ = ["ActorCriticKnobs"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorCriticKnobs:

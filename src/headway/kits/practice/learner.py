@@ -37,17 +37,6 @@ from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 
-__all__ = [
-    "PROMPTS",
-    "ActorCriticLearner",
-    "Experiences",
-    "embedding_features",
-    "fresh",
-    "learned",
-    "policy_of",
-    "update",
-]
-
 # One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
 PROMPTS = Practice(
     hidden=(256, 256, 128), activation="relu", norm=True, start="xavier", epochs=4, minibatch=64, rate=3e-4,

@@ -29,8 +29,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPSILON", "Activation", "Array", "Network", "Shape"]
-
 Array = NDArray[Any]  # float32 or float64, as the network is
 Activation = Literal["tanh", "relu"]
 EPSILON = 1e-5  # of LayerNorm

@@ -25,8 +25,6 @@ from headway.kits.practice.environments import Environments
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["MOST_STEPS", "OBSERVATION", "Played", "check_returns", "play"]
-
 OBSERVATION = "observation"  # the state that a policy learned in a world reads
 MOST_STEPS = 100_000
 

@@ -20,8 +20,6 @@ from headway.kits.practice.play import MOST_STEPS, Played, check_returns
 from headway.nouns.errors import InvalidInput
 from headway.nouns.factored import Observations
 
-__all__ = ["play_heads"]
-
 
 def play_heads(world: Any, pipeline: FactoredPipeline, *, seed: int) -> Played:
     """One episode of every copy, decided by the pipeline."""

@@ -33,8 +33,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["EXPLORE", "ActorCritic", "read"]
-
 EXPLORE = ("policy", "greedy")
 _DEEPEST = 20.0  # bounds of a log deviation
 

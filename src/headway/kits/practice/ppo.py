@@ -20,18 +20,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = [
-    "categorical",
-    "clip_fraction",
-    "divergence",
-    "entropy_bonus",
-    "entropy_of",
-    "gaussian",
-    "masked_mean",
-    "surrogate",
-    "value_loss",
-]
-
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     """The mean weighted by the mask; 0 if all weights are 0."""

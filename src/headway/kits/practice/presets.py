@@ -17,8 +17,6 @@ from headway.kits.practice.fit import Practice
 from headway.kits.practice.learner import PROMPTS
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["DEVICES", "PRESETS", "engine_on", "preset"]
-
 DEVICES = ("cpu", "cuda", "mps")
 PRESETS: Mapping[str, Practice] = MappingProxyType(
     {

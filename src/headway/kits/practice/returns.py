@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["gae"]
-
 
 def gae(
     rewards: NDArray[Any],

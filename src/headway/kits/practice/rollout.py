@@ -38,8 +38,6 @@ from headway.kits.practice.scales import RunningScale, Scales
 from headway.kits.practice.spaces import WorldSpaces
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Rollout", "Stage", "evaluate"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rollout:

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from headway.encode.state import LIMIT
 from headway.kits.practice.mlp import Array
 
-__all__ = ["RunningScale", "Scales"]
-
 
 @dataclass(slots=True)
 class RunningScale:

@@ -17,8 +17,6 @@ from headway.kits.practice.run import Practised, TrainedPolicy, publish_trained,
 from headway.nouns.protocols import Crew, Progress
 from headway.project import Project
 
-__all__ = ["SeedShard", "practise_seeds", "train_seed"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedShard:

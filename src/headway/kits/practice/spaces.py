@@ -12,8 +12,6 @@ from headway.kits.practice.environments import Environments
 from headway.kits.practice.heads import Actions
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["WorldSpaces", "actions_of", "inputs_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class WorldSpaces:

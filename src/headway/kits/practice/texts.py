@@ -21,8 +21,6 @@ from headway.kits.practice.learner import learned
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats, Learned
 
-__all__ = ["Standardised", "on_text"]
-
 
 class Standardised:
     """An encoder whose features have mean 0 and deviation 1 on given texts, and stay within ±8."""

@@ -28,7 +28,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("Learning on this device", "torch", "learn") from error
 
-__all__ = ["DEVICES", "TorchEngine", "available"]
 
 DEVICES = ("cpu", "cuda", "mps")
 

@@ -20,8 +20,6 @@ from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["CLASSES", "CheckedPrompt", "corpus", "validated"]
-
 CLASSES = (
     "code generation",
     "code review",

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 
-__all__ = ["HEADINGS", "THERE", "Cues", "cues", "own_part"]
-
 # The first line of a mutation's block; a heading that is already present makes the mutation a no-op.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
     "try-catch-style": ("If something goes wrong:", "When a part cannot be done:", "Handling of problems:"),

@@ -14,7 +14,6 @@ from headway.observe.jobs import Jobs
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["KIND", "do_updates"]
 
 logger = logging.getLogger("headway.loop")
 KIND = "update"

@@ -18,8 +18,6 @@ from typing import Literal
 from headway.kits.prompts.corpus import CLASSES
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Example", "Part", "examples"]
-
 Part = Literal["train", "test"]
 
 

@@ -14,8 +14,6 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-__all__ = ["reduced"]
-
 _PROTECTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]*\"|“[^”\n]*”|'[^'\n]{2,}'(?!\w)|https?://\S+|[{\[][^\n]*[}\]]", re.DOTALL
 )

@@ -12,8 +12,6 @@ from typing import Any
 from headway.kits.prompts import patterns
 from headway.nouns.errors import InvalidInput, did_you_mean
 
-__all__ = ["violations"]
-
 _KEYWORDS = {
     "type", "const", "enum", "required", "properties", "additionalProperties", "items", "minItems", "maxItems",
     "minimum", "maximum", "minLength", "maxLength", "pattern",

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.ledger import Entry
 
-__all__ = ["BUFFER", "LEAST", "TASK", "Embedded", "Selected", "service"]
 
 TASK = "mutate-embedded"
 LEAST = 128  # steps that an update needs

@@ -32,8 +32,6 @@ from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.protocols import Encoder, Floats
 
-__all__ = ["CHANCES", "COST", "Chooser", "Synthetic", "synthetic"]
-
 # How likely a mutation is to solve a prompt of a class: try-catch, reduction, expansion, constraints, decomposition.
 CHANCES = np.array(
     [

@@ -24,8 +24,6 @@ from headway.kits.prompts.synthetic import Chooser
 from headway.kits.prompts.world import after, may
 from headway.nouns.protocols import Floats
 
-__all__ = ["Worth", "in_order", "interval", "masks_of", "parted", "ranked", "steps_from", "uniform", "worth"]
-
 _SHARE = 5  # one in this many is held out
 _LEAST = 1e-4  # branches that are less probable are not followed
 

@@ -29,8 +29,6 @@ from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorBody, problem
 from headway.settings import TaskSettings
 
-__all__ = ["PREFIX", "answer", "routed_tasks"]
-
 PREFIX = "headway/"
 
 

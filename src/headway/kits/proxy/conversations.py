@@ -26,18 +26,6 @@ from headway.nouns.errors import InvalidInput
 from headway.serve.endpoint import Call, strict
 from headway.serve.wire import Name, State
 
-__all__ = [
-    "Body",
-    "Conversation",
-    "RequestOptions",
-    "body_of",
-    "conversation_name",
-    "of_chat",
-    "of_input",
-    "options_of",
-    "plain",
-]
-
 Body = dict[str, msgspec.Raw]  # values keep the client's bytes
 _END, _ROOM = 10_000, 5_000
 _MOST_HASHED = 1_000_000

@@ -8,8 +8,6 @@ from headway.nouns.errors import did_you_mean
 from headway.nouns.finding import Finding
 from headway.settings import Settings
 
-__all__ = ["check"]
-
 
 def check(settings: Settings) -> Iterator[Finding]:
     """The upstreams, and the tasks that choose between some of them."""

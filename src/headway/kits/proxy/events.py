@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from headway.kits.proxy.upstreams import UpstreamFailed
 
-__all__ = ["EventReader", "StreamEvent", "event_bytes"]
-
 _END = re.compile(rb"\r?\n\r?\n|\r\r")
 _LINE = re.compile(rb"\r\n|\n|\r")
 

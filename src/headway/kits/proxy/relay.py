@@ -24,8 +24,6 @@ from headway.serve.errors import ErrorDetail
 from headway.serve.spans import CallSpan, spans_of
 from headway.settings import Upstream
 
-__all__ = ["RATER", "Attempt", "Relay"]
-
 logger = logging.getLogger("headway.serve")
 RATER = "proxy:"
 _CLOSE_S = 1.0  # wait for the end of a stream after its last event

@@ -18,8 +18,6 @@ from headway.kits.proxy.events import StreamEvent
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.nouns.records import Detail
 
-__all__ = ["MOST", "StreamedReply", "reply_details", "whole_reply"]
-
 MOST = 100_000  # characters that are kept
 _ROOM = 5_000  # a secret at the cut is redacted before the text is cut
 _TEXTS = ("text", "output_text", "text_delta")

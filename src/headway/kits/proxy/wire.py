@@ -19,20 +19,6 @@ from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = [
-    "ApiFormat",
-    "DecisionFields",
-    "StreamRewriter",
-    "StreamState",
-    "TokenUsage",
-    "WholeAnswer",
-    "count",
-    "fields_of",
-    "malformed",
-    "prepared",
-    "raw",
-]
-
 _decode_fields = msgspec.json.Decoder(Body).decode
 _MOST_TOKENS = 1_000_000_000
 

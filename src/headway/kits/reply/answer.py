@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from headway.project import Considered, Details, Project
     from headway.settings import TaskSettings
 
-__all__ = ["AnsweredTurn", "PendingReply", "answer", "generator_of", "keep", "prepare"]
 
 _START, _START_OF_SIGN = 10, 3  # ratings, and those of either sign, from which an adapter is trained
 _MOST_READ = 200  # ratings that examples are taken from

@@ -23,8 +23,6 @@ from headway.kits.reply.sampling import PickedToken, TokenDraw, pick
 from headway.kits.reply.tokens import Detokenizer
 from headway.nouns.protocols import Completion, Delta, Prompt
 
-__all__ = ["BatchCache", "LanguageNetwork", "Request", "RunningBatch"]
-
 _MOST_ROWS = {"cpu": 32, "mps": 32, "cuda": 128}
 _PIECE = {"cpu": 512, "mps": 1024, "cuda": 8192}  # prompt tokens per step
 

@@ -15,8 +15,6 @@ from headway.nouns.protocols import Completion, Turn
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import problem
 
-__all__ = ["completion", "turns_of"]
-
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _SAMPLING = ("temperature", "top_p", "seed")
 

@@ -20,8 +20,6 @@ from typing import NamedTuple
 
 from headway.nouns.evidence import Diagnostic, Estimate, Guard
 
-__all__ = ["QualityChecks", "quality_checks"]
-
 _ENOUGH = 20  # held-out ratings of a sign from which the ranking and the likelihood of liked replies are required
 _FEW = 5  # from which a ranking that is upside down refuses
 _LEAST_SD = 0.05

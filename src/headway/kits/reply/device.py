@@ -10,8 +10,6 @@ import torch
 
 from headway.nouns.errors import InvalidInput, Unavailable, did_you_mean
 
-__all__ = ["DEVICES", "DTYPES", "Where", "give_back", "use_threads", "where"]
-
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -14,8 +14,6 @@ from headway.nouns.finding import Finding
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["check"]
-
 
 def check(settings: Settings) -> Iterator[Finding]:
     """One finding per reply task, and one about the worker. Loads no model."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headway.kits.reply.formats import FormatChange
     from headway.kits.reply.language import LanguageModel, Request, RunningBatch
 
-__all__ = ["MOST_MODELS", "LanguageEngine", "ModelJob"]
 
 logger = logging.getLogger("headway.loop")
 _MOST_JOBS = 256

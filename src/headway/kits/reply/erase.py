@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from headway.observe.erasing import Erasing
     from headway.project import Project
 
-__all__ = ["erase"]
-
 
 def erase(project: Project, going: Erasing) -> int:
     """Delete the copies; how many there were."""

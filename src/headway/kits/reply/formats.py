@@ -17,8 +17,6 @@ import torch
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.nouns.protocols import Prompt, Turn
 
-__all__ = ["FormatChange", "change_of", "forced", "measured"]
-
 _QUESTIONS, _TOKENS = 6, 32
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headway.kits.reply.language import LanguageModel
 
-__all__ = ["AdapterFuser"]
 
 logger = logging.getLogger("headway.loop")
 _AFTER = 256  # tokens; and again after so many, if it was not possible

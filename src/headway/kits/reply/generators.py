@@ -18,8 +18,6 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["generator", "local", "open_generator"]
-
 
 def generator(project: Project, model: str | Path, *, here: bool = False) -> Generator:
     """A generator in the project's worker; `here` loads the model into this process instead."""

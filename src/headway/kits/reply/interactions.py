@@ -14,8 +14,6 @@ from headway.kits.reply.kept import KIT_NAME, from_details
 from headway.observe.database import Database
 from headway.observe.details import read
 
-__all__ = ["writer"]
-
 
 def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[dict[str, Any]]], None]:
     """A function that writes pages of exported records as interactions."""

@@ -22,7 +22,6 @@ from headway.prove.intervals import wilson
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["JudgeAgreement", "agreement", "judge_pairs", "judged", "required"]
 
 _FEWEST, _MOST = 20, 100  # pairs that are needed, and asked about
 _LONGEST = 4_000  # characters of an answer

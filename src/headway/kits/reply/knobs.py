@@ -8,8 +8,6 @@ from typing import Any
 
 from headway.nouns.knob import changed, knob
 
-__all__ = ["LEARNERS", "LanguageKnobs", "knobs_from"]
-
 LEARNERS = ("kto", "ppo", "sft")
 _CHOICES = {
     "learner": LEARNERS,

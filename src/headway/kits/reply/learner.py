@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from headway.kits.reply.learn.material import RatedMaterial
     from headway.kits.reply.learn.tuned import TunedModel
 
-__all__ = ["LanguageLearner"]
-
 
 class LanguageLearner:
     """Learns an adapter from rated replies."""

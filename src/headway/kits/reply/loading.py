@@ -16,17 +16,6 @@ from headway.kits.reply.device import Where
 from headway.kits.reply.room import no_memory, out_of_memory
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
 
-__all__ = [
-    "SAFELY",
-    "check_engine",
-    "check_files",
-    "check_supported",
-    "ends_of",
-    "fast_engine",
-    "network_of",
-    "quiet",
-]
-
 logger = logging.getLogger("headway.loop")
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 SAFELY: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}

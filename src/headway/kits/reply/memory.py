@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from headway.nouns.protocols import Turn
 
-__all__ = ["LikedReply", "as_turns", "nearest"]
-
 _WORD = re.compile(r"\w+")
 _LONGEST = 1_000  # characters of an example's answer
 

@@ -33,8 +33,6 @@ from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, U
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["COMPRESSED", "LanguageModel"]
-
 COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}
 _SCORED_BYTES = 256 << 20  # logits that `score` holds at once

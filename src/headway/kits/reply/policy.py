@@ -12,8 +12,6 @@ from headway.kits.reply.checks import QualityChecks, quality_checks
 from headway.nouns.protocols import Encoder, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["LanguagePolicy", "read"]
-
 
 @dataclass(frozen=True, slots=True)
 class LanguagePolicy:

@@ -32,7 +32,6 @@ from headway.nouns.regular_file import read_regular
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["comment", "history", "latest_replies", "rate", "rating_of", "withdraw"]
 
 _STARS, _THUMB = "stars", "thumb"
 _SIGNALS = {"edit": "edited", "critique": "critiqued"}

@@ -29,7 +29,6 @@ from headway.nouns.records import Settled
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["SHAPING", "Style", "length", "relevance", "shape", "styles"]
 
 SHAPING = ("relevance", "style", "length")
 _RIDGE = 1.0

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headway.nouns.records import Settled
     from headway.project import Project
 
-__all__ = ["RoleStatistics", "TrendPoint", "roles"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:

@@ -17,8 +17,6 @@ from headway.loop.when import machine
 from headway.nouns.errors import Unavailable
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["check_room", "no_memory", "out_of_memory", "weights_in"]
-
 _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation")
 _LARGEST_HEADER = 100_000_000
 

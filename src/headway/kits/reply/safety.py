@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["RULES", "Flag", "LinearDetector", "TextClassifier", "detector_of", "flagged", "flags"]
-
 _LONGEST = 65_536  # characters that are matched
 _UNSAFE = 0.5  # the probability from which a classifier flags
 _BY_RULES = "rules"

@@ -20,8 +20,6 @@ import torch
 
 from headway.decide.explore import splitmix64
 
-__all__ = ["PickedToken", "TokenDraw", "noise", "pick"]
-
 _WORD = 0xFFFFFFFF
 
 

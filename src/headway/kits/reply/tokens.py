@@ -8,8 +8,6 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Prompt, Turn
 
-__all__ = ["Detokenizer", "checked", "fitted", "rendered"]
-
 _MOST_STOPS = 16
 _PENDING = 16  # tokens that may wait for a complete character; after that they are not text
 _BEFORE = 6  # tokens of the prompt that give context to the first tokens of a reply

@@ -27,36 +27,6 @@ from headway.nouns.errors import (
 )
 from headway.nouns.protocols import Completion, Prompt, Scored
 
-__all__ = [
-    "ALIVE_S",
-    "LOCK",
-    "MOST_BYTES",
-    "PREFIX",
-    "SILENCE_S",
-    "Alive",
-    "Answer",
-    "Generate",
-    "GenerateDone",
-    "HealthQuestion",
-    "LoadedModel",
-    "Question",
-    "Score",
-    "ScoreDone",
-    "TextDelta",
-    "WorkerFailure",
-    "WorkerStatus",
-    "answer_of",
-    "base_of",
-    "error_of",
-    "failure",
-    "frame",
-    "named",
-    "no_worker",
-    "question_of",
-    "reachable",
-    "socket_of",
-]
-
 ALIVE_S = 5.0
 SILENCE_S = 30.0
 MOST_BYTES = 32_000_000

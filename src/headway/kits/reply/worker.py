@@ -53,8 +53,6 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.promote.registry import Registry
 from headway.settings import Settings, load
 
-__all__ = ["WorkerServer", "adapter_folder", "local_bases", "main", "needs_worker"]
-
 logger = logging.getLogger("headway.loop")
 _GRACE_S = 4.0  # `up` waits for five seconds
 _ASK_S = 10.0  # a connected client must send its question within this time

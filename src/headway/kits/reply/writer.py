@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["ReplyWriter"]
 
 _MOST_TOKENS = 256
 

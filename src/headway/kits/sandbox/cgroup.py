@@ -22,8 +22,6 @@ from pathlib import Path
 
 from headway.kits.sandbox.records import MIB
 
-__all__ = ["JOIN", "MemoryGroup", "memory_group", "memory_parent"]
-
 JOIN = ("/bin/sh", "-c", 'echo 0 > "$0"/cgroup.procs && exec "$@"')  # then the group's path and the program
 _number = itertools.count()
 _REMOVE_S = 5.0

@@ -11,8 +11,6 @@ from headway.kits.sandbox.process import Process
 from headway.kits.sandbox.records import Sandbox
 from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
 
-__all__ = ["NAMES", "sandbox"]
-
 NAMES = ("auto", "docker", "bubblewrap", "process")
 
 

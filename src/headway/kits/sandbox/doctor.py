@@ -8,8 +8,6 @@ from shutil import which
 from headway.kits.sandbox.cgroup import memory_parent
 from headway.nouns.finding import Finding
 
-__all__ = ["check"]
-
 
 def check(_settings: object) -> Iterator[Finding]:
     """Information only: a project that runs no code needs no sandbox. Nothing is started."""

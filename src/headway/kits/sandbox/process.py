@@ -8,8 +8,6 @@ from pathlib import Path
 from headway.kits.sandbox.launch import ask, free_uid, interpreter, lend, missing, remove_tree, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 
-__all__ = ["Process"]
-
 
 class Process:
     """Limits on time, memory, processes, disk and output; an empty environment and folder; no process survives.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-__all__ = ["script"]
-
 _START = """
 import sys, types
 for name, source in {sources!r}:

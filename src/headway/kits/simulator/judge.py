@@ -27,8 +27,6 @@ from headway.kits.sandbox import Limits, Status
 from headway.kits.sandbox.pairs import PairReport, pairs
 from headway.kits.simulator.problem import CodeProblem
 
-__all__ = ["LIMITS", "CodeJudge", "JudgeJob", "JudgeResult"]
-
 LIMITS = Limits(wall_s=5.0, cpu_s=3.0, memory_bytes=256 << 20, processes=8, disk_bytes=16 << 20)
 
 

@@ -24,7 +24,6 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["MAX_TOKENS", "check_model", "known_models", "model_source", "prompt_of"]
 
 MAX_TOKENS = 320
 _EXAMPLES = 3

@@ -35,8 +35,6 @@ from headway.kits.simulator.world import (
     position,
 )
 
-__all__ = ["Cell", "Oracle", "cells"]
-
 _SOLVER_PRICES = tuple(solver.price for solver in SCRIPTED.values())
 _MUTATE = -1  # any mutation that answers a trait
 

@@ -25,8 +25,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Progress
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["OutcomeRow", "OutcomeTable", "RunSource", "all_recorded", "outcomes", "outcomes_path", "recorded"]
-
 # (problem, source) → (status on the visible tests, status on the hidden tests, why), in order
 RunSource = Callable[[Iterable[tuple[CodeProblem, str]]], Iterator[tuple[str, str, str]]]
 _TOGETHER = 50  # problems that are written at once

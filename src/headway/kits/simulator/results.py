@@ -21,8 +21,6 @@ from typing import Any, Self
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["ResultsFile"]
-
 
 class ResultsFile:
     """Results on disk; only one process writes a file at a time."""

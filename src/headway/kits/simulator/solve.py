@@ -16,8 +16,6 @@ from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import SCRIPTED, scripted
 from headway.nouns.errors import UnknownName, did_you_mean
 
-__all__ = ["REFERENCE", "check_solver", "solution_of", "solver_names"]
-
 REFERENCE = "reference"
 
 

@@ -28,7 +28,6 @@ from headway.nouns.regular_file import open_regular
 if TYPE_CHECKING:
     from headway.settings import Upstream
 
-__all__ = ["LICENCE", "SUITES", "CostEstimate", "estimate", "is_problem_file", "live_tasks", "suite"]
 
 SUITES = ("small", "code")
 LICENCE = "Apache-2.0"

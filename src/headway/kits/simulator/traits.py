@@ -12,8 +12,6 @@ from random import Random
 
 from headway.kits.prompts import MUTATIONS
 
-__all__ = ["TRAITS", "dressed", "traits_of", "undressed"]
-
 # Mutation → wordings. Those of context-reduction are fillers, which the mutation removes.
 TRAITS: Mapping[str, tuple[str, ...]] = {
     "try-catch-style": (

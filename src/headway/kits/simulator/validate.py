@@ -22,8 +22,6 @@ from headway.kits.simulator.outcomes import OutcomeRow, RunSource, outcomes
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.protocols import Progress
 
-__all__ = ["Validation", "judges", "validate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:

@@ -10,23 +10,6 @@ from typing import Any
 
 from headway.nouns.records import Value
 
-__all__ = [
-    "Wrong",
-    "checked_text",
-    "fields_left",
-    "finite",
-    "flag",
-    "flat",
-    "integer",
-    "moment",
-    "name_of",
-    "number",
-    "object_of",
-    "parsed_time",
-    "shown",
-    "text_of",
-]
-
 _MOST_TEXT = 1_000_000
 _MOST_NAME = 200
 _MOST_VALUES = 10_000

@@ -41,8 +41,6 @@ from headway.observe.ingest.text_files import (
     encoding_of,
 )
 
-__all__ = ["Kind", "digest_of", "kind_of", "rows_of"]
-
 Kind = Literal["jsonl", "csv", "parquet"]
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+\Z")

@@ -20,8 +20,6 @@ from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, inte
 from headway.observe.ingest.formats import Format, by_line
 from headway.observe.ingest.records import ImportedSignal, Options, Record
 
-__all__ = ["HEADWAY_FORMAT", "looks_like_export", "read_export"]
-
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "source", "signals", "details",

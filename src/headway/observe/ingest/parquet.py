@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy import int64
     from numpy.typing import NDArray
 
-__all__ = ["LONGEST_ROW", "batches"]
 
 LONGEST_ROW = 32 << 20  # bytes
 _ROWS = 2000

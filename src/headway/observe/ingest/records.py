@@ -9,8 +9,6 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Candidate, Detail, Ending, Source, State
 
-__all__ = ["ImportedSignal", "Options", "Problem", "Record", "Row", "Skipped"]
-
 Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and its object
 
 

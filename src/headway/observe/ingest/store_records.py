@@ -24,8 +24,6 @@ from headway.observe.query import Query
 from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
 from headway.observe.store import Store, WriteTransaction
 
-__all__ = ["BATCH", "BATCH_BYTES", "BatchResult", "Clash", "Fate", "Origin", "RecordWriter"]
-
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
 Fate = Literal["new", "same", "late", "conflict"]

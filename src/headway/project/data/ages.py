@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from headway.nouns.records import Settled
     from headway.project import Project
 
-__all__ = ["ages_of_rows", "as_read"]
 
 _MOST = 10_000  # rows that the half-life is chosen on, the newest ones
 

@@ -23,7 +23,6 @@ from headway.promote.ledger import Entry
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["DeletionReport", "erase", "retain"]
 
 _ATTEMPTS = 5
 

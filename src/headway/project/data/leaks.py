@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.prove.leaks import Leaks
 
-__all__ = ["check_leaks", "counted_labels", "leaks_document"]
 
 _MAX_ROWS = 20_000  # read in windows spread over all rows
 _WINDOWS = 10

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from headway.nouns.records import Settled
     from headway.project import Project
 
-__all__ = ["TransformReport", "transform"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformReport:

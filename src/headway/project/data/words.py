@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from headway.observe.erase import MatchedRows
     from headway.project import Project
 
-__all__ = ["FIXED", "forget", "said"]
 
 # Fields of evidence, of the ledger's details and of headers whose texts are ours: they hold no word of a row.
 FIXED = frozenset({

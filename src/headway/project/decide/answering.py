@@ -18,8 +18,6 @@ from headway.nouns.errors import UnknownName
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
 
-__all__ = ["answering", "conversation_seed", "who_can_answer"]
-
 
 def answering(task: str, body: Mapping[str, Any], ref: str) -> Pipeline:
     """The pipeline of a reply task under a configuration body: the current policy, or the canary on its share."""

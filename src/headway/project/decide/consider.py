@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
     from headway.project.project.folder import ProjectFolder
 
-__all__ = ["Ask", "Considered", "consider", "decide", "one", "record", "source_of", "submit", "submit_ask"]
 
 _REMEMBERED = 20_000  # tasks of the latest decisions
 

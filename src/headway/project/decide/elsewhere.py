@@ -9,8 +9,6 @@ from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import ELSEWHERE, Candidate, Decision, Situation, Source
 from headway.project.decide.inputs import checked_time
 
-__all__ = ["recorded"]
-
 
 def recorded(
     situation: Situation,

@@ -10,8 +10,6 @@ from headway.decide.masks import masks_together
 from headway.nouns.errors import Conflict
 from headway.nouns.factored import Factored, Head
 
-__all__ = ["acting_floor", "heads_pipeline", "refuse_heads"]
-
 
 def acting_floor(body: Mapping[str, Any]) -> float:
     """The share of uniform choices under a configuration body: more than usual while an alarm is open."""

@@ -11,19 +11,6 @@ from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
 from headway.observe.redact import Redactor
 
-__all__ = [
-    "Details",
-    "Offer",
-    "Offers",
-    "checked_name",
-    "checked_source",
-    "checked_state",
-    "checked_text",
-    "checked_time",
-    "is_comparison",
-    "situation_of",
-]
-
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000

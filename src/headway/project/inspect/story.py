@@ -17,7 +17,6 @@ from headway.promote.terms import setting_changes
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["task_story"]
 
 _PROOFS = 200  # the newest ones, that are read
 _ORDER: Mapping[StoryKind, int] = {"started": 0, "proven": 2, "promoted": 3}  # of events at the same moment; others: 1

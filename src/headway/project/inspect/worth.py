@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from headway.reward.compose import Rewards
     from headway.settings import TaskSettings
 
-__all__ = ["KnownWorth", "task_worth"]
 
 _NEWEST = 4000  # decisions that are read
 _LATEST = 20_000  # among which these are sought

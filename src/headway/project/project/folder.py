@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from headway.project.inspect.worth import KnownWorth
     from headway.project.prove.screen import Look
 
-__all__ = ["Listener", "ProjectFolder"]
 
 Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # called with new durable rows, in any thread
 

@@ -63,8 +63,6 @@ else:
 
     at = _Later("headway.project")
 
-__all__ = ["Project"]
-
 
 class Project(ProjectFolder):
     """One folder of experience, policies and evidence. Opened by `headway.open()`."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = ["ActionsToday"]
-
 
 class ActionsToday:
     """The task's actions as declared now, and what that makes of decisions under earlier configurations."""

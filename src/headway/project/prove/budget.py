@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
-__all__ = ["BudgetPlace", "keep_verdict", "name_of_test", "next_test", "number_of"]
 
 # Checks whose result depends on whether the candidate passes: a look that they refuse is charged all the same.
 _OF_THE_RESULT = frozenset({"missing_width", "unanswered", "request_result", gate.ONE_KEY, gate.ONE_KEY_REGION})

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote.ledger import Entry
 
-__all__ = ["BEFORE_CHANGE", "change_row", "changed_from", "last_change", "latest_alarms", "learned_before"]
 
 BEFORE_CHANGE = "before outcomes changed"  # what the counts of an evidence call these decisions
 

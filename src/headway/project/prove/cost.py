@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from headway.prove.shares import SharePilot
     from headway.settings import TaskSettings
 
-__all__ = ["arrival_rate", "dated", "planned_within", "task_pilot", "verdict_cost"]
 
 _DAY_S = 86_400.0
 _LATEST = 1000  # decisions that the present rate is measured on

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.settings import TaskSettings
 
-__all__ = ["Examined", "RollbackTest", "examine", "prove"]
-
 
 @dataclass(frozen=True, slots=True)
 class RollbackTest:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headway.reward.compose import Rewards
     from headway.settings import TaskSettings
 
-__all__ = ["beyond", "guard_rules", "range_cure", "unfit_sentences"]
 
 _READ = 2000  # newest decisions
 _GROWTH = 20  # sentences are computed again once the log has grown by 1/_GROWTH

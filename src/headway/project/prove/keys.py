@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.reward.compose import Rewards
 
-__all__ = ["MOST_KEYS", "leave_keys_out"]
 
 MOST_KEYS = 8
 _MOST_ROWS = 20_000  # that choices are compared on; more are thinned out evenly

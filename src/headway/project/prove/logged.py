@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["LOGGED", "LogKind", "ProofRows", "logged"]
 
 _PILOT = 2000  # rows that the features of the reward model are fitted on
 _MARK = "A proof reads decisions up to the moment before which 99% of each action's outcomes are in."

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.prove.power import Planned
 
-__all__ = ["plan"]
-
 
 def plan(
     project: Project, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from headway.prove.log import RowOrigin
     from headway.reward.compose import Rewards
 
-__all__ = ["GONE", "ComparedRows", "agreed", "reward_without", "speaking"]
 
 GONE = -1  # instead of its number in the outcome log: this row stands in for one that was deleted
 _CHUNK = 2000

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
-__all__ = ["TRAINING_ROWS", "Look", "first_look", "screen"]
 
 TRAINING_ROWS = "training_rows"
 _MOST = 5000  # training rows that are read, the newest of them

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headway.promote.standing import CurrentPolicy
     from headway.settings import TaskSettings
 
-__all__ = ["standing"]
 
 _LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from headway.promote.standing import CandidatePolicy, Standing
     from headway.settings import TaskSettings
 
-__all__ = ["Readiness", "readiness"]
 
 _LOG_WAITS = 16  # `decide_within` is divided by this
 _EXPERIMENT_WAITS = 20

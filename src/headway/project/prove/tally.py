@@ -15,7 +15,6 @@ from headway.project.prove.terms import present_terms
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["VoteTally", "vote_tally"]
 
 _MOST = 700.0  # the exponent of the largest number
 

@@ -7,8 +7,6 @@ import msgspec
 from headway.serve.endpoint import Call, endpoint
 from headway.serve.kit_routes import route_problems
 
-__all__ = ["KitAnswer", "KitsAnswer", "kits"]
-
 
 class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One kit, and the names that it adds. `problem`: why it, or a route of it, cannot be used."""

@@ -6,8 +6,6 @@ import click
 
 from headway.cli.verb import Session, verb
 
-__all__ = ["mcp"]
-
 
 @verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")
 @click.option("--no-signal", is_flag=True, help="Omit the tool `signal`, so that the agent cannot judge itself.")

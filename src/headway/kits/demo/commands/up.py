@@ -13,8 +13,6 @@ from headway.kits.demo.planted import holds_project, prepare
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["UP"]
-
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
     if not values.pop("demo"):

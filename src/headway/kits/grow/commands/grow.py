@@ -6,8 +6,6 @@ import click
 
 from headway.cli.verb import Verbs
 
-__all__ = ["grow"]
-
 
 @click.group(
     "grow",

@@ -12,8 +12,6 @@ from headway.kits.grow.policy import RecurrentPolicy, read
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.regular_file import open_regular
 
-__all__ = ["load_policy", "named_policies"]
-
 
 def named_policies(session: Session, refs: tuple[str, ...]) -> dict[str, RecurrentPolicy]:
     """Policies by name: `recurrent@8743`, or a file NAME.safetensors with the shape in its header."""

@@ -11,8 +11,6 @@ from headway.cli.verb import Session, pairs, typed, verb
 from headway.kits.practice.commands import show
 from headway.observe.runs import read_curves
 
-__all__ = ["train"]
-
 
 @verb(
     "train",

@@ -27,8 +27,6 @@ from headway.kits.grow.morph.world import MorphWorld
 from headway.nouns.factored import Observations
 from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["without"]
-
 _MEASURED = ("contribution", "contribution velocity", "interaction", "boost")
 _CONTRIBUTIONS = tuple(
     column for column, name in enumerate(NAMES_OF_FEATURES) if any(name.endswith(f" {word}") for word in _MEASURED)

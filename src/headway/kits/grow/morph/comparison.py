@@ -21,8 +21,6 @@ from headway.kits.grow.morph.evaluate import EpisodeTable, played
 from headway.kits.grow.shown import GrowWay
 from headway.nouns.protocols import Progress
 
-__all__ = ["AGAINST", "WayComparison", "WayResult", "compared", "summarised"]
-
 AGAINST = ("plateau", "fixed schedule", "best schedule", "static-all", "random-valid", "wait-only")
 _DRAWS = 4000
 _POINTS = ("net", "test_accuracy", "rent", "costs", "parameters", "fossilised", "waits", "stopped")

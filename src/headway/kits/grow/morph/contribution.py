@@ -11,8 +11,6 @@ from math import factorial
 import torch
 from torch import Tensor
 
-__all__ = ["interactions", "leave_one_out", "shapley"]
-
 
 def _sums(accuracies: Tensor, weights: Tensor) -> Tensor:
     """Weighted sums over the subsets [host, …]; not as a product of matrices, which GPUs round."""

@@ -18,8 +18,6 @@ from torch import Tensor
 from headway.kits.grow.morph.blueprints import POSITIONS
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["CLASSES", "PIXELS", "SOURCES", "Material", "Split", "digits", "material", "teachers"]
-
 CLASSES = 10
 PIXELS = 4  # of a patch
 SOURCES = ("digits", "teachers")

@@ -16,8 +16,6 @@ from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.world import MorphWorld
 from headway.kits.grow.shown import GrowEpisode, SlotLane
 
-__all__ = ["EpisodeLanes", "lanes", "shown_episode"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeLanes:

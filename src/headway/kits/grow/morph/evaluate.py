@@ -18,8 +18,6 @@ from headway.kits.grow.morph.world import MorphWorld
 from headway.nouns.factored import Observations
 from headway.nouns.protocols import FactoredPolicy
 
-__all__ = ["EpisodeTable", "as_arrays", "played", "policy_chooser"]
-
 
 def policy_chooser(policy: FactoredPolicy) -> Chooser:
     """The likeliest action of a policy at every step, with a memory that starts at 0."""

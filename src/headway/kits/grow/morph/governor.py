@@ -10,8 +10,6 @@ from torch import Tensor
 from headway.kits.grow.morph.lifecycle import Slots
 from headway.kits.grow.morph.state import History, mixed_rows
 
-__all__ = ["EVERY", "Snapshot", "failed"]
-
 EVERY = 5  # epochs between snapshots
 _COLLAPSED = 0.12  # accuracy about that of a guess …
 _ONCE = 0.4  # … of a host that was once better than this

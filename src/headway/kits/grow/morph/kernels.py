@@ -24,8 +24,6 @@ from headway.kits.grow.morph.blueprints import (
     layout,
 )
 
-__all__ = ["ROW", "delta", "fresh", "row_size", "tables"]
-
 _SIDE = 4  # of the grid of patches
 
 

@@ -14,8 +14,6 @@ from headway.kits.grow.morph.blueprints import SLOTS
 from headway.kits.grow.morph.lifecycle import EMBARGO, SeedStage, Slots, after_table, constants, curved
 from headway.kits.grow.morph.space import ALPHA_TARGETS, OPS, SPACE, SPEEDS, TEMPOS
 
-__all__ = ["Applied", "advance_alpha", "apply", "pass_epoch"]
-
 
 class Applied:
     """What a step's operations did: which were carried out, and which seeds are new."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from headway.kits.grow.morph.blueprints import NAMES, SLOTS, STYLES
 from headway.nouns.factored import Factored, Head
 
-__all__ = ["ALPHA_TARGETS", "CURVES", "OPS", "SPACE", "SPEEDS", "TEMPOS"]
-
 OPS = ("WAIT", "GERMINATE", "SET_ALPHA_TARGET", "PRUNE", "FOSSILIZE", "ADVANCE")
 TEMPOS = (3, 5, 8)  # epochs of training in isolation, and of the first blend
 ALPHA_TARGETS = (0.5, 0.7, 1.0)

@@ -11,8 +11,6 @@ from headway.kits.grow.morph.baselines import random_valid
 from headway.kits.grow.morph.world import MorphWorld
 from headway.nouns.protocols import Progress
 
-__all__ = ["StepSpeed", "measured"]
-
 _WARM = 12  # epochs before the clock starts: until seeds of every stage exist
 
 

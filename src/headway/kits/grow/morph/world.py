@@ -50,8 +50,6 @@ from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays
 from headway.kits.grow.worlds import StepResult
 from headway.nouns.factored import Observations
 
-__all__ = ["BUDGET", "HORIZON", "MorphWorld", "morph"]
-
 HORIZON = 50
 BUDGET = 3 * int(parameters_of(torch.device("cpu")).max())  # in parameters: the largest blueprint in every slot
 _STREAMS = ("hosts", "batches", "seeds")  # of random numbers: what a policy does never changes hosts and batches

@@ -30,7 +30,6 @@ from headway.nouns.protocols import Floats
 if TYPE_CHECKING:
     from headway.client.outgoing import CallFailed, Outgoing
 
-__all__ = ["EndpointEncoder", "make"]
 
 _log = logging.getLogger("headway.encode")
 _TRIES = 5

@@ -24,8 +24,6 @@ from headway.kits.models.find import folder
 from headway.nouns.errors import Damaged, MissingExtra, Unavailable
 from headway.nouns.protocols import Floats
 
-__all__ = ["VERSION", "MinilmEncoder", "make"]
-
 VERSION = "minilm-1-w384"  # the recipe's number fixes wheel, conversion and rounding
 _WIDTH = 384
 _CHARACTERS = 1 << 15  # far more than 256 tokens; tokenising the rest would be wasted

@@ -24,8 +24,6 @@ from headway.nouns.errors import Damaged, MissingExtra
 from headway.nouns.protocols import Floats
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["VERSION", "WordllamaEncoder", "make"]
-
 VERSION = "wordllama-1-w256"
 _WIDTH = 256
 _BATCH = 64

@@ -19,7 +19,6 @@ from headway.nouns.finding import Finding
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["check"]
 
 _PYTHON = ("python", "python3")
 _SCRIPTED = (*_PYTHON, "sh", "bash")  # their first word is a file, unless it is an option

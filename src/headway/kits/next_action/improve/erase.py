@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from headway.observe.erasing import Erasing
     from headway.project import Project
 
-__all__ = ["erase"]
 
 _DECISION = re.compile(rb"dec_[0-9a-f]{32}")  # also in a damaged journal
 

@@ -25,8 +25,6 @@ from pathlib import Path, PurePosixPath
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["FileRules", "checked_path", "named_by"]
-
 _LONGEST = 1000
 _DEEPEST = 40
 _READ_UNASKED = {

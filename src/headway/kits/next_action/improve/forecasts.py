@@ -23,7 +23,6 @@ from headway.nouns.errors import UnknownName
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["ForecastReport", "RoundForecast", "forecast_report", "runs_of"]
 
 _WINDOW = 20  # rounds
 

@@ -23,8 +23,6 @@ import numpy as np
 from headway.prove.betting import Bets
 from headway.prove.sequential import e_process
 
-__all__ = ["PairedTest", "Ruling", "least_repeats", "share_of"]
-
 Ruling = Literal["kept", "reverted", "open"]
 _MOST_GAIN = log(1.8)  # of one bet: no stake exceeds 0.8 of what a pair can lose
 

@@ -20,8 +20,6 @@ from msgspec import Meta, Struct
 from headway.kits.next_action.improve.file_rules import checked_path
 from headway.nouns.errors import HeadwayError, InvalidInput
 
-__all__ = ["MOST_BYTES", "Edit", "Proposal", "read_proposal", "read_proposals", "unique"]
-
 MOST_BYTES = 64_000_000  # of all proposals together
 _MOST = 10_000
 _LARGEST = 2_000_000  # characters of one file or patch

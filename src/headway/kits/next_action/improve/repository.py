@@ -25,8 +25,6 @@ from headway.kits.next_action.improve.proposals import Edit, Proposal
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["Repository", "Worktree"]
-
 _GIT_S = 120.0
 _REGULAR = {"100644", "100755"}
 _QUIET = (

@@ -14,8 +14,6 @@ from typing import Any
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns.cell import guarded
 
-__all__ = ["COLUMNS", "cell", "write_results"]
-
 COLUMNS = (
     "round", "proposal", "type", "verdict", "before", "after", "gain", "reward", "pairs", "predicted", "propensity",
     "decision", "commit", "why",

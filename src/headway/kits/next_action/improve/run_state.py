@@ -10,8 +10,6 @@ from headway.kits.next_action.improve.journal import Event, Journal, damaged_lin
 from headway.kits.next_action.improve.proposals import Proposal, read_proposal
 from headway.nouns.errors import HeadwayError
 
-__all__ = ["OpenRound", "RoundResult", "RoundVerdict", "RunState"]
-
 RoundVerdict = Literal["kept", "reverted", "failed", "refused", "undecided"]
 _RECENT = 8
 

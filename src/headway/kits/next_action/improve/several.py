@@ -18,7 +18,6 @@ from headway.kits.next_action.improve.run_state import RoundResult
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["CHOOSER", "play_several"]
 
 CHOOSER = "improve"  # the task
 

@@ -24,7 +24,6 @@ from headway.nouns.regular_file import open_regular, read_regular
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["Brief", "Proposed", "propose"]
 
 _COMMAND_S = 600.0
 _ANSWER_TOKENS = 4096

@@ -26,8 +26,6 @@ from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
-__all__ = ["CloneLearner"]
-
 _LEAST_TUNE = 20
 _PATIENCE = 6
 

@@ -22,8 +22,6 @@ from headway.kits.practice.trunks import Trunk
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["EXPLORE", "Clone", "read"]
-
 EXPLORE = ("policy", "greedy")
 
 

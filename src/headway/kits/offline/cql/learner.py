@@ -35,8 +35,6 @@ from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
 
-__all__ = ["CQLLearner"]
-
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20
 _PATIENCE = 6  # evaluations without a better error

@@ -34,8 +34,6 @@ from headway.kits.practice.trunks import Trunk
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["MOST_MEMBERS", "QNetwork", "read"]
-
 MOST_MEMBERS = 16
 _HIDDEN_BITS = 24  # of a rectified activation on its grid
 _LEAST, _LARGEST = 1e-9, 1e15

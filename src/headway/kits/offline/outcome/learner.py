@@ -28,8 +28,6 @@ from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress
 
-__all__ = ["OutcomeLearner"]
-
 _RIDGES = (30.0, 10.0, 3.0, 1.0)  # descending: each fit starts from the last one
 _SHARES = (1.0, 4.0)
 _DEFAULT = (3.0, 4.0)

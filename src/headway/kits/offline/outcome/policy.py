@@ -31,8 +31,6 @@ from headway.encode.state import Features
 from headway.nouns.protocols import Encoder, Floats, Opinions
 from headway.nouns.records import Candidate, Situation
 
-__all__ = ["OutcomePolicy", "read"]
-
 _LEAST, _LARGEST = 1e-12, 1e12
 
 

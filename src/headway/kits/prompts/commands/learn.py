@@ -15,7 +15,6 @@ from headway.kits.practice.commands import practice_values, show
 if TYPE_CHECKING:
     from headway.kits.prompts.practise_model import HeldOut
 
-__all__ = ["LEARN"]
 
 _FEW = 10  # prompts: a bootstrap interval over fewer is too narrow
 

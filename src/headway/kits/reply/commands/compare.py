@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headway.kits.reply.comparison import BlindPair, ReplyComparison
     from headway.project import Project
 
-__all__ = ["COMPARE"]
 
 _KEYS = {"1": 1.0, "2": 0.0, "=": 0.5}
 

@@ -10,8 +10,6 @@ from headway.cli.verb import Session, verb
 from headway.kits.reply.adapters import write_peft
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["export"]
-
 
 @verb("export", "headway models export language@4f2a ./adapter", "headway models export language@4f2a ./adapter --json")
 @click.argument("policy", metavar="POLICY")

@@ -12,8 +12,6 @@ from headway.cli.verb import OptionHook, Session
 from headway.kits.reply.knobs import LEARNERS, knobs_from
 from headway.kits.reply.learn.material import TrainingReadiness, readiness
 
-__all__ = ["LEARN"]
-
 _NOT_DUE = 3
 
 

@@ -12,8 +12,6 @@ from typing import Any, cast
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-__all__ = ["RowCache"]
-
 _ROOM = 64  # tokens reserved ahead, at least
 
 

@@ -24,8 +24,6 @@ import numpy as np
 from headway.kits.reply.engines.runtime import compress, op, ov, page
 from headway.nouns.regular_file import read_regular
 
-__all__ = ["GROUPS", "GraphAdapter", "ModelShape", "adapter_inputs", "build", "shape_of"]
-
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
     "o": ("self_attn.o_proj",),

@@ -15,8 +15,6 @@ import torch
 
 from headway.kits.reply.engines.runtime import ov
 
-__all__ = ["BlockPool", "PagedCache", "PagedRow"]
-
 _FIRST = 16  # blocks at the start
 _IDLE = 64  # blocks that are kept when none is used
 

@@ -11,8 +11,6 @@ import torch
 from headway.kits.reply.engines.cache import RowCache
 from headway.nouns.errors import MissingExtra
 
-__all__ = ["TransformersEngine"]
-
 
 class TransformersEngine:
     """A network of transformers; PEFT adds and chooses adapters."""

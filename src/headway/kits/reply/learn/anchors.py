@@ -6,8 +6,6 @@ no update has read it. `JUDGING` is what the gate measures, and neither of them.
 
 from __future__ import annotations
 
-__all__ = ["CHECKING", "JUDGING", "TRAINING"]
-
 TRAINING: tuple[tuple[str, str], ...] = (
     ("How do plants make food?", "Plants make food by photosynthesis. Their leaves take in sunlight, water and carbon dioxide, and turn them into sugar and oxygen."),
     ("Write a short poem about rain.", "Soft rain taps on the window pane,\nIt drums upon the tin again,\nThe garden drinks, the gutters sing,\nAnd puddles hold the evening's ring."),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["KlController"]
-
 _SMOOTH = 0.5
 _FASTER, _SLOWER = 1.15, 0.5
 _MOST, _LEAST = 2.0, 1.0 / 64.0  # of the first learning rate

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-__all__ = ["HELD_OUT", "DividedSamples", "RatedReply", "Sample", "cluster_of", "divided", "graded", "is_held_out"]
-
 HELD_OUT = 0.2
 _SHRINK = 10.0  # ratings of the middle that a user's mean is mixed with
 _WORD = re.compile(r"[a-z0-9]+")

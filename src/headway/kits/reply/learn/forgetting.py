@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from headway.kits.reply.learn.lora import Adapter
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["Ewc", "averaged", "fisher", "ordered", "replayed"]
 
 _AGES = 4  # quarters of the history that replay draws from evenly
 _CLIP = 10.0  # importance of a weight, as a multiple of the mean

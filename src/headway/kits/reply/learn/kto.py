@@ -22,7 +22,6 @@ from headway.kits.reply.learn.scorer import TokenRow
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["Kto", "beta_for"]
 
 _KEPT = 0.9  # of the reference, at each look
 

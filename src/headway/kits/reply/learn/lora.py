@@ -15,8 +15,6 @@ from torch.nn import functional
 
 from headway.nouns.errors import Conflict, InvalidInput
 
-__all__ = ["Adapter", "LoraLinear"]
-
 _PREFIX = "base_model.model."
 
 

@@ -12,8 +12,6 @@ from headway.kits.reply.learn.data import Sample
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["LossOfRows", "TrainingObjective"]
-
 
 class LossOfRows(NamedTuple):
     """A loss, and numbers for metrics.jsonl."""

@@ -29,7 +29,6 @@ from headway.kits.reply.learn.objective import LossOfRows
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["Ppo", "ValueHead"]
 
 _FEW = 100  # ratings below which λ is 1
 _KEPT = ("proximal", "values", "advantage", "returns", "weights")  # one vector per sample, made every epoch

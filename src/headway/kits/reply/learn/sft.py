@@ -14,8 +14,6 @@ from headway.kits.reply.learn.objective import LossOfRows
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
 
-__all__ = ["Sft"]
-
 
 class Sft:
     """Maximum likelihood."""

@@ -34,8 +34,6 @@ from headway.kits.reply.learn.tuned import TunedModel
 from headway.nouns.errors import Unavailable
 from headway.nouns.protocols import Progress
 
-__all__ = ["Trainer", "TrainerCounts"]
-
 _MOST_NORM = 1.0
 _MOST_PULLS = 8
 _MOST_WORSE = 0.02  # nats per token on general texts: a perplexity of 1.02 times the base's

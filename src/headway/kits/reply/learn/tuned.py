@@ -18,8 +18,6 @@ from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
 from headway.kits.reply.tokens import rendered
 from headway.nouns.protocols import Completion, Prompt, Turn
 
-__all__ = ["TunedModel"]
-
 
 class TunedModel:
     """The base, which never changes, and the adapter that is trained.

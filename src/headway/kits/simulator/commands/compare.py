@@ -11,8 +11,6 @@ import click
 
 from headway.cli.verb import OptionHook, Session
 
-__all__ = ["COMPARE"]
-
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
     """Turn a suite or a file of problems into the tasks that `compare` reads, and say what asking them may cost."""

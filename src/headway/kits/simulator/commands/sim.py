@@ -6,8 +6,6 @@ import click
 
 from headway.cli.verb import Verbs
 
-__all__ = ["sim"]
-
 
 @click.group(
     "sim",

@@ -11,8 +11,6 @@ import click
 from headway.cli.verb import OptionHook, Session, quoted, task_argument, verb
 from headway.kits.practice.commands import acting_crew, practice_values, seeds_crew, show
 
-__all__ = ["LEARN", "train"]
-
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 

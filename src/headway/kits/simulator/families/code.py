@@ -11,8 +11,6 @@ from headway.kits.simulator.families.numbers import ARITHMETIC, SORTING
 from headway.kits.simulator.families.parts import Frame, Program, program
 from headway.kits.simulator.families.text import STRINGS
 
-__all__ = ["refactor", "repair"]
-
 _FRAMES: Sequence[Frame] = (ARITHMETIC, SORTING, STRINGS)
 _BROKEN = (
     "This function has a bug. Repair it, and keep its name.",

@@ -8,8 +8,6 @@ from typing import Any
 
 from headway.kits.simulator.families.parts import Core, Frame, ProgramStep
 
-__all__ = ["DATES"]
-
 
 def _days(rng: Random) -> list[Any]:
     def day() -> str:

@@ -7,8 +7,6 @@ from typing import Any
 
 from headway.kits.simulator.families.parts import Core, Frame, ProgramStep
 
-__all__ = ["GRAPHS"]
-
 
 def _edges(rng: Random) -> list[Any]:
     def edge(nodes: int) -> list[int]:

@@ -7,8 +7,6 @@ from typing import Any
 
 from headway.kits.simulator.families.parts import Core, Frame, ProgramStep
 
-__all__ = ["ARITHMETIC", "DYNAMIC", "SORTING"]
-
 
 def _lists(rng: Random) -> list[Any]:
     """Lists of whole numbers: empty, single, equal, negative, and random ones."""

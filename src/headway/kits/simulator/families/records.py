@@ -7,8 +7,6 @@ from typing import Any
 
 from headway.kits.simulator.families.parts import Core, Frame, ProgramStep
 
-__all__ = ["CLEANING", "LOGS"]
-
 _NAMES = (" Ann", "BOB ", "li", "Eve", "ann", "Tom ", "", "Zoë", "bob")
 _CITIES = ("Oslo", "rome", "Lima ", "Rome", "", "oslo")
 

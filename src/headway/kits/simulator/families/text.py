@@ -7,8 +7,6 @@ from typing import Any
 
 from headway.kits.simulator.families.parts import Core, Frame, ProgramStep
 
-__all__ = ["PARSING", "REGEX", "STRINGS"]
-
 _WORDS = (
     "level", "banana", "Rotor", "sky", "queue", "Apple", "noon", "stream", "kiosk", "Echo", "tree", "onion", "Bee",
     "window", "civic", "rhythm", "oasis", "gold", "little", "area", "Ivy", "deed", "moss", "eel",

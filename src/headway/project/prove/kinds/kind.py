@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from headway.prove.power import Planned
     from headway.settings import TaskSettings
 
-__all__ = ["LOG", "ProofKind", "ProofQuestion", "SeenRows", "kind_named", "pick", "provable", "unprovable"]
 
 LOG = "log"  # what is used where no kind of a family applies: its errors name the cure
 

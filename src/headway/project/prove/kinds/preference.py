@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from headway.prove.power import Planned
     from headway.prove.votes import BlindComparison
 
-__all__ = ["PREFERENCE", "SIGNAL", "PreferenceKind", "votes_on"]
 
 SIGNAL = "preferred"
 
