@@ -275,3 +275,16 @@ def test_leftovers_of_an_interrupted_removal_are_deleted_by_the_next(tmp_path):
     assert list(Registry(tmp_path).digests()) == [digest]
     assert bundle.remove(tmp_path, digest)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_writer_left_is_deleted_an_hour_later_by_the_next(tmp_path):
+    killed, writing = tmp_path / ".new-killed", tmp_path / ".new-writing"
+    for folder in (killed, writing):
+        folder.mkdir()
+        (folder / bundle.WEIGHTS).write_bytes(b"half")
+    os.utime(killed, (0, 0))
+    digest, _ = store(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {writing.name, digest}
+    os.utime(writing, (0, 0))
+    store(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [digest], "also if the bundle exists already"

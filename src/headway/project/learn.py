@@ -100,8 +100,6 @@ def learn(
         told = log.told(progress)
         learned = teacher.learn(rows.experience, {**_knobs(settings), **knobs}, seed, told, **start.keywords)
         log.result(learned)
-    if "work" in start.keywords:
-        shutil.rmtree(start.keywords["work"], ignore_errors=True)
     learned = _with_choices(learned, rows, mined)
     about: dict[str, Any] = {
         "task": settings.name,
@@ -124,6 +122,8 @@ def learn(
         shadow=shadow,
         who=who,
     )
+    if "work" in start.keywords:  # until now, a killed process can be resumed
+        shutil.rmtree(start.keywords["work"], ignore_errors=True)
     log.end(published.ref)
     return published.ref
 

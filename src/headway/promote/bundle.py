@@ -52,6 +52,7 @@ __all__ = [
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
 _NEXT = "header.next"  # waits until the ledger vouches for it
+_NEW, _ABANDONED_S = ".new-", 3600.0  # a bundle that is being written, or whose writer was killed so long ago
 _GONE = ".gone-"  # prefix of a bundle's name while it is being removed
 _FRESH_NS = 100_000_000  # a file written this recently may change again within the same time stamp
 _REMEMBERED = 256
@@ -109,11 +110,15 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
         )
     digest = digest_of(body, weights)
     target = root / digest
+    for leftover in root.glob(f"{_NEW}*"):
+        with suppress(OSError):  # another process was faster
+            if time.time() - leftover.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(leftover, ignore_errors=True)
     if target.exists():
         return digest
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
+        scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
         try:
             for name, content in ((HEADER, body), (WEIGHTS, weights)):
                 with (scratch / name).open("wb") as file:
