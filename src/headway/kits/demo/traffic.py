@@ -74,9 +74,11 @@ class Demo:
         if task == "route":
             body["state"] = dict(prompt.state)
         answer = await self._post(client, "/v1/decisions", body)
-        if answer is None or self._random.random() < _UNRATED:
+        if answer is None:
             return
         signals: dict[str, Any] = self._outcome(task, prompt, str(answer["action"]))
+        if self._random.random() < _UNRATED:  # what the call cost is known all the same
+            signals = {name: value for name, value in signals.items() if name in ("cost_usd", "latency_s")}
         await asyncio.sleep(self._random.expovariate(2.0))  # people need a moment to rate
         await self._post(client, f"/v1/decisions/{answer['id']}/signals", signals)
 
