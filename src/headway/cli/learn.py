@@ -11,7 +11,7 @@ import click
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import WORKERS, Session, pairs, task_argument, typed, verb
+from headway.cli.verb import WORKERS, Session, pairs, task_argument, typed, verb, words_of
 from headway.nouns.checkpoint import Header
 
 if TYPE_CHECKING:
@@ -22,25 +22,33 @@ __all__ = ["learn", "values_of"]
 NOT_DUE = 3
 
 
-def _knobs_help() -> str:
-    """The knobs of every family, from the dataclasses that declare them."""
+def _knobs(family: str) -> str:
+    """The knobs of a family, each with its default, from the dataclass that declares them."""
     from headway.nouns.knob import knobs_of
 
-    kits, names = known(), dict[str, list[str]]()
-    for kit in kits:
-        for family, entry in kit.families.items():
-            for _, kind in kits.usable([(kit, entry.knobs)] if entry.knobs else []):
-                names[family] = [knob.name for knob in knobs_of(kind)]
-    shared = [name for name in next(iter(names.values())) if all(name in own for own in names.values())]
-    listed = [f"{family}: {', '.join(name for name in own if name not in shared)}" for family, own in names.items()]
-    return f"A knob of the family, for example ridge=3.0. {'; '.join(listed)}; all: {', '.join(shared)}."
+    kits = known()
+    entry = kits.all("families").get(family)
+    paths = [(kits.owner("families", family), entry.knobs)] if entry is not None and entry.knobs else []
+    named = [f"{knob.name}={knob.default}" for _, kind in kits.usable(paths) for knob in knobs_of(kind)]
+    return f" {family}: {', '.join(named)}." if named else ""
+
+
+class _Knob(click.Option):
+    """--set, whose help lists the knobs of the family that is named."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        words = words_of(ctx)
+        family = words[words.index("--family") + 1] if "--family" in words[:-1] else ""
+        names = ", ".join(known().families())
+        more = _knobs(family) or f" `headway learn --family NAME --help` lists them; NAME: {names}."
+        return "--set KNOB=VALUE", f"{self.help}{more}"
 
 
 @verb("learn", "headway learn route", "headway learn --world cartpole --seed 7", extended=True)
 @task_argument(required=False)
 @click.option("--family", help="How the policy is built and learned; each kind of task has a default.")
 @click.option("--seed", type=int, help="Makes random choices in learning reproducible.")
-@click.option("--set", "knobs", multiple=True, metavar="KNOB=VALUE", help=_knobs_help())
+@click.option("--set", "knobs", cls=_Knob, multiple=True, help="A knob of the family, for example ridge=3.0.")
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
 @click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
 @click.option("--all", "every", is_flag=True, help="Learn every task that is due, side by side, instead of one TASK.")

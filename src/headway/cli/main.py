@@ -26,7 +26,7 @@ __all__ = ["commands", "headway", "main", "run"]
 
 
 GROUPS = ("Start", "Loop", "Look", "More")
-_FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by name
+_FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit
 
 
 def commands() -> dict[str, Command]:
@@ -63,12 +63,14 @@ class Headway(click.Group):
         for group in _FIRST:
             with formatter.section(group):
                 formatter.write_dl([(name, entry.summary) for name, entry in in_group(group)])
-        kits = known()
-        names = [name for name, _ in in_group("More")]
-        own = [name for name in names if kits.owner("commands", name).name == "core"]
-        for heading, rest in (("More", own), ("Kits", [name for name in names if name not in own])):
-            with formatter.section(heading):
-                formatter.write_text(", ".join(rest))
+        kits, rest = known(), dict[str, list[str]]()
+        for name, _ in in_group("More"):
+            owner = kits.owner("commands", name).name
+            rest.setdefault("" if owner == "core" else owner, []).append(name)
+        with formatter.section("More"):
+            formatter.write_text(", ".join(rest.pop("", [])))
+        with formatter.section("Kits"):
+            formatter.write_dl([(owner, ", ".join(names)) for owner, names in sorted(rest.items())])
         formatter.write_paragraph()
         formatter.write_text("`headway help` has a line on each; `headway help WORD` explains a command or a term.")
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 
+_WORDS = "headway.words"  # of the command line, in the context
 WORKERS = 2  # that learn side by side, by default
 
 
@@ -97,10 +98,30 @@ class Verb(click.Command):
     def __init__(self, *args: Any, examples: tuple[str, ...] = (), **more: Any) -> None:
         super().__init__(*args, **more)
         self.examples = examples
+        self.hooks: Sequence[OptionHook] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = " ".join(args).replace("=", " ").split()  # --help comes before the other options are read
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(self.examples, formatter)
         super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options; those of a kit only with the words that need them, for example --world."""
+        if not self.hooks:
+            super().format_options(ctx, formatter)
+            return
+        words = words_of(ctx)
+        away = {id(option) for hook in self.hooks if not hook.belongs(words) for option in hook.options}
+        records = (one.get_help_record(ctx) for one in self.get_params(ctx) if id(one) not in away)
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in records if record is not None and record[0][0] == "-"])
+        more = [one for hook in reversed(self.hooks) if not hook.belongs(words) for one in hook.needed]
+        if more:
+            with formatter.section("More options"):
+                formatter.write("".join(f"  {ctx.command_path} {one} --help\n" for one in dict.fromkeys(more)))
 
 
 class Verbs(Verb, click.Group):
@@ -167,6 +188,12 @@ def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) ->
     formatter.write_paragraph()
 
 
+def words_of(ctx: click.Context) -> Sequence[str]:
+    """The words of a command line, known before click has read them."""
+    words: Sequence[str] = ctx.meta.get(_WORDS, ())
+    return words
+
+
 class OptionHook(NamedTuple):
     """Options that a kit adds to a command of the core.
 
@@ -176,6 +203,12 @@ class OptionHook(NamedTuple):
 
     options: tuple[click.Option, ...]
     run: Callable[[Session, dict[str, Any]], int | None]
+    needed: tuple[str, ...] = ()  # help shows the options only with one of these: "--world NAME", "--family ranker"
+
+    def belongs(self, words: Sequence[str]) -> bool:
+        """Whether the words of a command line are about these options."""
+        line = f" {' '.join(words)} "
+        return not self.needed or any(f" {needed.removesuffix(' NAME')} " in line for needed in self.needed)
 
 
 def hooks(name: str) -> list[OptionHook]:
@@ -220,6 +253,7 @@ def verb(
             examples=examples,
             **settings,
         )
+        command.hooks = extensions
         command.params += [option for hook in reversed(extensions) for option in hook.options]
         command.params += [project_option(), json_option()]
         return command

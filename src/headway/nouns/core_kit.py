@@ -45,7 +45,7 @@ CORE = Kit(
         "log": _command(
             "log", "Tell what happened to a task: learned, proven, promoted, rolled back, changed.", "Look"
         ),
-        "open": _command("open_page:open_page", "Print a fresh link to the page of the running server.", "Start"),
+        "open": _command("open_page:open_page", "Print a fresh link to the page of the running server."),
         "doctor": _command("doctor", "Check the installation, the settings and the project.", "Look"),
         "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
         "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged."),
@@ -60,7 +60,7 @@ CORE = Kit(
         ),
         "plan": _command("plan", "Compute how many decisions a proof needs, before they are collected."),
         "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
-        "report": _command("report", "Show the latest verdict on a task, on one page.", "Look"),
+        "report": _command("report", "Show the latest verdict on a task, on one page."),
         "runs": _command("runs", "List training runs, or show the curves of one."),
         "data": _command("data", "Count, list, export and import what was recorded."),
         "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),

@@ -207,14 +207,14 @@ LEARN = OptionHook(
             ["--seeds"],
             type=click.IntRange(1, 1000),
             metavar="N",
-            help="With --world: practise with N seeds, --seed and the next ones, side by side (--workers).",
+            help="Practise with N seeds, --seed and the next ones, side by side (--workers).",
         ),
-        click.Option(["--steps"], type=click.IntRange(1), help="With --world: how many steps to practise at most."),
-        click.Option(["--target"], type=float, help="With --world: stop at this mean return; nan: never stop early."),
+        click.Option(["--steps"], type=click.IntRange(1), help="How many steps to practise at most."),
+        click.Option(["--target"], type=float, help="Stop at this mean return; nan: never stop early."),
         click.Option(
             ["--device"],
             type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-            help="With --world or the family ranker: where to compute.",
+            help="Where to compute.",
         ),
         click.Option(
             ["--resume"],
@@ -223,4 +223,5 @@ LEARN = OptionHook(
         ),
     ),
     run=_run,
+    needed=("--world NAME", "--family ranker"),
 )

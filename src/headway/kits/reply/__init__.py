@@ -34,7 +34,6 @@ KIT = Kit(
         "chat": Command(
             "headway.kits.reply.commands.chat:chat",
             "Talk to a local model, and rate what it says.",
-            "Start",
         ),
         "generate": Command(
             "headway.kits.reply.commands.generate:generate",

@@ -75,8 +75,9 @@ def _show(out: Output, readiness: RankerReadiness) -> None:
 
 LEARN = OptionHook(
     options=(
-        click.Option(["--role"], metavar="NAME", help="Family ranker: learn from the rows of this role (agent) alone."),
-        click.Option(["--force"], is_flag=True, help="Family ranker: learn from very few rows, too."),
+        click.Option(["--role"], metavar="NAME", help="Learn from the rows of this role (agent) alone."),
+        click.Option(["--force"], is_flag=True, help="Learn from very few rows, too."),
     ),
     run=_run,
+    needed=("--family ranker",),
 )

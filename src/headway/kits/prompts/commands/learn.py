@@ -86,7 +86,7 @@ LEARN = OptionHook(
         click.Option(
             ["--model"],
             metavar="NAME",
-            help="With --world prompts: practise on this model's answers; a local model, or an upstream.",
+            help="Practise on this model's answers; a local model, or an upstream.",
         ),
         click.Option(
             ["--prompts"],
@@ -95,4 +95,5 @@ LEARN = OptionHook(
         ),
     ),
     run=_run,
+    needed=("--world prompts",),
 )

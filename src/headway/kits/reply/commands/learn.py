@@ -55,8 +55,9 @@ LEARN = OptionHook(
     options=(
         click.Option(
             ["--learner"], type=click.Choice(LEARNERS),
-            help="Family language: kto (from the base, on all ratings), ppo, or sft (liked replies alone).",
+            help="kto (from the base, on all ratings), ppo, or sft (liked replies alone).",
         ),
     ),
     run=_run,
+    needed=("--family language",),
 )  # fmt: skip

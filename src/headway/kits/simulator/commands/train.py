@@ -110,8 +110,9 @@ LEARN = OptionHook(
             ["--tasks"],
             type=_FILE,
             metavar="FILE",
-            help="With --world sim: a file of problems; the project's own by default.",
+            help="A file of problems; the project's own by default.",
         ),
     ),
     run=_run,
+    needed=("--world sim",),
 )
