@@ -76,7 +76,7 @@ def passport(room: str) -> list[str]:
 
 def may_import(room: str) -> set[str]:
     """The rooms that a passport names."""
-    return set(re.findall(r"\w+", passport(room)[-1].removeprefix("May import:"))) - {"nothing"}
+    return set(re.findall(r"\w+", "\n".join(passport(room)).rpartition("May import:")[2])) - {"nothing"}
 
 
 def kits_imported(kit: str) -> dict[str, str]:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import click
 
+from headway.files import read_regular
 from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import Catalogue, catalogue
-from headway.nouns.regular_file import read_regular
 
 _FILE = "headway.toml"
 _HERE = Path()

@@ -17,9 +17,9 @@ from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, value
 from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.files import read_regular
 from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import Ranked
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project

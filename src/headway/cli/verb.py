@@ -20,9 +20,9 @@ from click.core import ParameterSource
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
+from headway.files import read_regular
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.kit import load
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project

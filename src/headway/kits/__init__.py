@@ -2,7 +2,8 @@
 
 Takes: a Project.   Gives: families, worlds, encoders, formats, routes, commands.
 Never: is imported by the core; imports a kit that its passport does not name in `needs`.
-May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
+May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, files,
+nouns.
 """
 
 # In the order in which their families, formats and commands are listed; a kit comes after those that it needs.

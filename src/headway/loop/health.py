@@ -10,8 +10,8 @@ import http.client
 import sys
 from pathlib import Path
 
+from headway.files import read_regular
 from headway.loop.page_link import running_address
-from headway.nouns.regular_file import read_regular
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

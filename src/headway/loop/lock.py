@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headway.files import read_regular
 from headway.nouns.errors import Conflict
-from headway.nouns.regular_file import read_regular
 from headway.observe.database import Database
 
 _TRIES, _PAUSE_S = 5, 0.02

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from headway.nouns.regular_file import read_regular
+from headway.files import read_regular
 
 _LISTENS = "0A"  # in /proc/net/tcp
 

@@ -2,5 +2,5 @@
 
 Takes: Decision, Signal, outcomes.   Gives: rows, streamed in the store's own order.
 Never: chooses an action, computes a reward, changes a weight.
-May import: nouns.
+May import: files, nouns.
 """

@@ -27,8 +27,8 @@ from typing import IO, Any
 
 import msgspec
 
+from headway.files import open_regular, read_regular
 from headway.nouns.errors import Conflict, Damaged, InvalidInput
-from headway.nouns.regular_file import open_regular, read_regular
 from headway.observe.database import Database
 
 HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"

@@ -22,11 +22,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headway.files import open_regular
 from headway.nouns.errors import Conflict, Unavailable
 from headway.nouns.ids import id_bytes
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
-from headway.nouns.regular_file import open_regular
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import as_text, having_details
 from headway.observe.details import read as read_details

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from headway.files import open_regular
 from headway.nouns.cell import guarded
 from headway.nouns.errors import InvalidInput, MissingExtra
-from headway.nouns.regular_file import open_regular
 from headway.observe.database import Database
 from headway.observe.rows import dumps
 

@@ -30,8 +30,8 @@ from typing import Any
 
 import msgspec
 
+from headway.files import open_regular, read_regular
 from headway.nouns.errors import Conflict, UnknownName, did_you_mean
-from headway.nouns.regular_file import open_regular, read_regular
 
 _LARGEST = 8 << 20  # bytes of metrics.jsonl
 _LARGEST_LINE = 1 << 20

@@ -2,5 +2,5 @@
 
 Takes: Learned, Evidence, rules.   Gives: bundles, verdicts, ledger rows.
 Never: trains, estimates, opens a socket.
-May import: observe, nouns.
+May import: observe, files, nouns.
 """

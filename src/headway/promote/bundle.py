@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headway.files import open_regular
 from headway.nouns.checkpoint import Header, TensorSpec
 from headway.nouns.errors import Damaged, Unavailable
-from headway.nouns.regular_file import open_regular
 
 if TYPE_CHECKING:
     import numpy as np

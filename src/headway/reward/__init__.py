@@ -2,5 +2,5 @@
 
 Takes: named numbers, and how long ago the decision was made.   Gives: an Outcome, and the version of the definition.
 Never: changes a stored signal, reads a clock, reads configuration.
-May import: nouns.
+May import: files, nouns.
 """

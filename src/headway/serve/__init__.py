@@ -5,5 +5,5 @@
 
 Takes: HTTP requests.   Gives: JSON, server-sent events, one error shape.
 Never: trains, holds a language model, takes a path or a propensity from a client, connects to others by itself.
-May import: nouns, client, observe, promote, settings, project.
+May import: files, nouns, client, observe, promote, settings, project.
 """

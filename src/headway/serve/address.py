@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.files import read_regular
 from headway.nouns.errors import Unavailable
-from headway.nouns.regular_file import read_regular
 from headway.settings import ServerSettings
 
 BACKLOG = 4096

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from headway.files import open_regular
 from headway.nouns.errors import Damaged
 from headway.nouns.protocols import Clock
-from headway.nouns.regular_file import open_regular
 from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secret
 from headway.observe.links import Links
 from headway.serve.errors import Refused

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from headway.nouns.regular_file import open_regular
+from headway.files import open_regular
 
 _LARGEST = 16_000_000
 _MOST_WAITING = 50_000

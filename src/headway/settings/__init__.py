@@ -6,7 +6,7 @@
 
 Takes: a directory, an environment, the catalogue of kits.   Gives: Settings, or an error that names file, key and fix.
 Never: writes a file, runs the code of a kit that is not in use, lets an unknown key pass.
-May import: decide, reward, nouns.
+May import: decide, reward, files, nouns.
 """
 
 from headway.settings.configuration import config, config_hash

@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from headway.files import read_regular
 from headway.nouns.errors import InvalidSettings
-from headway.nouns.regular_file import read_regular
 
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")

@@ -2,7 +2,7 @@
 
 Takes: MCP calls, hook events.   Gives: decisions, signals.
 Never: keeps the text of a hook event: only numbers, tool names and ids are read.
-May import: cli, loop, project, settings, reward, observe, nouns.
+May import: cli, loop, project, settings, reward, observe, files, nouns.
 """
 
 from headway.nouns.kit import Command, Kit

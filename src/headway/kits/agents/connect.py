@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.files import open_regular
 from headway.nouns.errors import InvalidInput
-from headway.nouns.regular_file import open_regular
 
 _LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")

@@ -2,7 +2,7 @@
 
 Takes: a seed.   Gives: asks whose outcomes are known, a project with a planted story, synthetic history.
 Never: is mistaken for users: everything it writes is marked synthetic.
-May import: cli, loop, project, settings, promote, prove, decide, reward, observe, encode, client, nouns.
+May import: cli, loop, project, settings, promote, prove, decide, reward, observe, encode, client, files, nouns.
 """
 
 from headway.nouns.kit import Command, Kit

@@ -2,7 +2,7 @@
 
 Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns; the world `morph`.
 Never: loads torch in order to act.
-May import: cli, serve, project, decide, observe, nouns.
+May import: cli, serve, project, decide, observe, files, nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headway.files import read_regular, write_whole
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs
 from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
 from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
-from headway.nouns.regular_file import read_regular, write_whole
 from headway.observe.damage import UNREADABLE
 from headway.observe.runs import RunLog
 

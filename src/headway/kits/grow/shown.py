@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from headway.nouns.regular_file import read_regular
+from headway.files import read_regular
 
 _FOLDER = "grow-evaluations"
 _LARGEST = 4 << 20  # bytes of a file that is read

@@ -11,7 +11,7 @@
 
 Takes: a model's name, texts.   Gives: folders with checked files; the encoders minilm, wordllama and endpoint.
 Never: fetches anything unasked, except for a known model that is found damaged.
-May import: cli, serve, project, settings, encode, client, nouns.
+May import: cli, serve, project, settings, encode, client, files, nouns.
 """
 
 from typing import TYPE_CHECKING, Any

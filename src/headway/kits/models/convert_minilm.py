@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.files import read_regular
 from headway.kits.models.sentences import REFERENCE, SENTENCES
 from headway.nouns.errors import Damaged, MissingExtra
 from headway.nouns.protocols import Progress
-from headway.nouns.regular_file import read_regular
 
 __all__ = ["LONGEST", "build", "convert", "ranks_agree", "smoothing", "tokenizer_file"]
 

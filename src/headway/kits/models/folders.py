@@ -10,11 +10,11 @@ import os
 from fnmatch import fnmatch
 from pathlib import Path
 
+from headway.files import open_regular, read_regular
 from headway.kits.models import store
 from headway.kits.models.store import InstalledModel, Say
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.protocols import Progress
-from headway.nouns.regular_file import open_regular, read_regular
 
 _PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.md", "LICENSE*")  # what is copied or fetched
 _CHUNK = 1 << 22

@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headway.files import open_regular, read_regular
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
-from headway.nouns.regular_file import open_regular, read_regular
 
 __all__ = [
     "MANIFEST",

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.files import open_regular
 from headway.nouns.errors import Damaged, Unavailable
 from headway.nouns.protocols import Progress
-from headway.nouns.regular_file import open_regular
 
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _SECRET = re.compile(r"://[^/@\s]*@")

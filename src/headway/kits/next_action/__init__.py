@@ -6,7 +6,8 @@ Takes: states of a project, described actions and what they came to; proposals. 
 projects; a branch with verified improvements.
 Never: promotes a model that a simple one explains as well; runs a proposal outside the sandbox, or changes files of a
 repository outside its own worktree.
-May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
+May import: cli, serve, loop, project, settings, promote, learn, prove, decide, reward, observe, encode, client, files,
+nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit

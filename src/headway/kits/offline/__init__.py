@@ -2,7 +2,7 @@
 
 Takes: logged decisions.   Gives: the families outcome, clone and cql; quality against cost; comparisons.
 Never: assumes anything good of what was not tried.
-May import: cli, serve, project, settings, promote, learn, prove, decide, reward, observe, encode, client, nouns.
+May import: cli, serve, project, settings, promote, learn, prove, decide, reward, observe, encode, client, files, nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from headway.files import read_regular
 from headway.kits.offline.calls import MeasuredReply, UpstreamCaller
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import decision_id
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Candidate
-from headway.nouns.regular_file import read_regular
 from headway.observe.redact import Redactor
 from headway.project import Details, recorded, situation_of
 

@@ -32,10 +32,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from headway.files import read_regular
 from headway.kits.offline.stated import Stated
 from headway.nouns.errors import Damaged, InvalidInput, UnknownName
 from headway.nouns.evidence import Evidence, Verdict
-from headway.nouns.regular_file import read_regular
 from headway.promote import gate
 
 __all__ = [

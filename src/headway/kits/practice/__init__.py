@@ -6,7 +6,7 @@
 
 Takes: a world, or a log.   Gives: an actor-critic policy, with the curve of its returns.
 Never: imports a kit that brings a world.
-May import: cli, project, settings, promote, learn, prove, decide, observe, encode, nouns.
+May import: cli, project, settings, promote, learn, prove, decide, observe, encode, files, nouns.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headway.files import read_regular, write_whole
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
-from headway.nouns.regular_file import read_regular, write_whole
 from headway.observe.damage import UNREADABLE
 from headway.observe.runs import RunLog, name_policy
 from headway.project import publish_policy

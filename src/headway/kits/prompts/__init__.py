@@ -12,7 +12,7 @@ service.py     the prompt-mutation service behind the eight endpoints of routes.
 
 Takes: prompts.   Gives: five mutations, a world to practise in, checks, the eight endpoints.
 Never: judges a prompt by how it looks; only by the checked outcome.
-May import: cli, serve, loop, project, settings, promote, learn, decide, reward, observe, encode, client, nouns.
+May import: cli, serve, loop, project, settings, promote, learn, decide, reward, observe, encode, client, files, nouns.
 """
 
 from headway.nouns.kit import Command, Kit

@@ -17,9 +17,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from headway.files import read_regular
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Counted, Delta, Generator, Progress, Prompt, Scored
-from headway.nouns.regular_file import read_regular
 
 __all__ = ["Remembered"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.files import read_regular
 from headway.kits.prompts.checks import check, validate
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.regular_file import read_regular
 
 CLASSES = (
     "code generation",

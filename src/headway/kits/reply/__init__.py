@@ -4,7 +4,7 @@ Other kits use it through `generators.py`.
 
 Takes: prompts and conversations.   Gives: replies with the log-probabilities of the model and of the draw.
 Never: loads torch in a server: the worker holds the model.
-May import: cli, serve, loop, project, settings, promote, prove, decide, reward, observe, client, nouns.
+May import: cli, serve, loop, project, settings, promote, prove, decide, reward, observe, client, files, nouns.
 """
 
 from headway.nouns.kit import Command, Family, Kit, Worker

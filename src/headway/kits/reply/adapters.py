@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.files import open_regular
 from headway.nouns.errors import Damaged, InvalidInput, Unavailable
-from headway.nouns.regular_file import open_regular
 
 __all__ = ["CONFIG", "WEIGHTS", "AdapterTensors", "checked_adapter", "read_peft", "write_peft"]
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from headway.files import read_regular
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
-from headway.nouns.regular_file import read_regular
 from headway.observe.since import latest_even_pairs
 
 if TYPE_CHECKING:

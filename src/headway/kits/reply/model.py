@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
+from headway.files import open_regular
 from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, where
@@ -31,7 +32,6 @@ from headway.kits.reply.room import check_room
 from headway.kits.reply.tokens import checked, fitted
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
 from headway.nouns.protocols import Completion, Delta, Prompt, Scored
-from headway.nouns.regular_file import open_regular
 
 COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from headway.files import read_regular
 from headway.kits import models
 from headway.kits.reply.kept import (
     COMMENTS,
@@ -27,7 +28,6 @@ from headway.kits.reply.kept import (
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision, Settled
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project

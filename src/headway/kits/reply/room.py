@@ -13,9 +13,9 @@ import os
 from math import prod
 from pathlib import Path
 
+from headway.files import open_regular
 from headway.loop.when import machine
 from headway.nouns.errors import Unavailable
-from headway.nouns.regular_file import open_regular
 
 _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation")
 _LARGEST_HEADER = 100_000_000

@@ -15,7 +15,7 @@ oracle.py             the best policy with the information that exists; report.p
 
 Takes: problems and solvers.   Gives: checked problem files, the world `sim`.
 Never: shows a policy the family, the difficulty or the hidden tests of a problem.
-May import: cli, serve, project, settings, decide, encode, client, nouns.
+May import: cli, serve, project, settings, decide, encode, client, files, nouns.
 """
 
 from headway.kits.prompts import MUTATIONS

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from headway.files import open_regular
 from headway.kits.simulator.problem import CodeProblem, sealed
 from headway.nouns.errors import InvalidInput
-from headway.nouns.regular_file import open_regular
 
 __all__ = ["SHAPES", "ForeignProblems", "Shape", "read_foreign"]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headway.decide import explore
+from headway.files import read_regular
 from headway.kits.simulator import ACTIONS, SOLVERS
 from headway.kits.simulator.shown import EpisodeStep, ProblemRun, SimOverview, SolvedEpisode, SolveRate
 from headway.kits.simulator.solvers import drafts
@@ -24,7 +25,6 @@ from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_p
 from headway.kits.simulator.world import MOST_STEPS
 from headway.nouns.errors import UnknownName
 from headway.nouns.records import Candidate, Situation
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -26,8 +26,8 @@ from typing import Any
 
 import msgspec
 
+from headway.files import read_regular
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
-from headway.nouns.regular_file import read_regular
 
 __all__ = ["LEAST_WRONG", "CodeCase", "CodeProblem", "checksum_of", "read_problems", "sealed", "write_problems"]
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from headway.files import read_regular
 from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.regular_file import read_regular
 
 
 class ResultsFile:

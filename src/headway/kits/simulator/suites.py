@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headway.files import open_regular
 from headway.kits.prompts.corpus import corpus
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.errors import InvalidInput
-from headway.nouns.regular_file import open_regular
 
 if TYPE_CHECKING:
     from headway.settings import Upstream

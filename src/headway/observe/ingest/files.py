@@ -25,8 +25,8 @@ from typing import IO, Any, Literal
 
 import msgspec
 
+from headway.files import open_regular
 from headway.nouns.errors import InvalidInput
-from headway.nouns.regular_file import open_regular
 from headway.observe.ingest.fields import shown
 from headway.observe.ingest.parquet import batches
 from headway.observe.ingest.records import Problem, Row

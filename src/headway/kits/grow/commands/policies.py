@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 from headway.cli.verb import Session
+from headway.files import open_regular
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.policy import RecurrentPolicy, read
 from headway.nouns.errors import Damaged, InvalidInput
-from headway.nouns.regular_file import open_regular
 
 
 def named_policies(session: Session, refs: tuple[str, ...]) -> dict[str, RecurrentPolicy]:

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from headway.encode.check import only
+from headway.files import read_regular
 from headway.nouns.errors import Damaged, MissingExtra
 from headway.nouns.protocols import Floats
-from headway.nouns.regular_file import read_regular
 
 VERSION = "wordllama-1-w256"
 _WIDTH = 256

@@ -11,8 +11,8 @@ import shutil
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from headway.files import read_regular
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.observe.erasing import Erasing

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns.errors import Conflict, Damaged
-from headway.nouns.regular_file import read_regular
 
 __all__ = ["Journal", "damaged_line", "one_at_a_time", "set_aside"]
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.client.process import run
+from headway.files import open_regular, read_regular
 from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, read_proposal, read_proposals
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.nouns.errors import InvalidInput, Unavailable
 from headway.nouns.protocols import Prompt, Turn
-from headway.nouns.regular_file import open_regular, read_regular
 
 if TYPE_CHECKING:
     from headway.project import Project

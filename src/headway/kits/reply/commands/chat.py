@@ -18,7 +18,7 @@ from headway.cli.format import clean
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
-from headway.nouns.regular_file import read_regular
+from headway.files import read_regular
 
 if TYPE_CHECKING:
     from headway.kits.reply.answer import AnsweredTurn

@@ -10,8 +10,8 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
+from headway.files import read_regular
 from headway.nouns.errors import InvalidInput
-from headway.nouns.regular_file import read_regular
 
 if TYPE_CHECKING:
     from headway.kits.reply.comparison import BlindPair, ReplyComparison

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headway.files import read_regular
 from headway.kits.reply.engines.runtime import compress, op, ov, page
-from headway.nouns.regular_file import read_regular
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headway.files import read_regular, write_whole
 from headway.kits.reply.learn.controller import KlController
-from headway.nouns.regular_file import read_regular, write_whole
 from headway.observe.damage import UNREADABLE
 
 if TYPE_CHECKING:

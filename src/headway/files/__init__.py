@@ -1,8 +1,12 @@
-"""Opens files that others may have replaced: nothing but a regular file is opened.
+"""files — opens files that others may have replaced, and writes files whole: nothing but a regular file is opened.
 
 os.fdopen(open_regular(home / "token"))               # ours: no link is followed
 read_regular(Path("model.json"))                      # named by the user, who may have linked it
 os.fdopen(open_regular(log, follow=True), "rb")
+
+Takes: a path.   Gives: a descriptor or the bytes of a regular file, or an OSError.
+Never: follows a link unless asked, waits for a pipe, leaves half a file.
+May import: nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ import errno
 import os
 import stat
 from pathlib import Path
+
+__all__ = ["open_regular", "read_regular", "write_whole"]
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = False) -> int:
