@@ -14,7 +14,7 @@ from tests.architecture.rooms import ROOT, SOURCE, files, nodes
 DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
 VERBS = {
-    "project", "decide", "signal", "learn", "prove", "rank", "promote", "publish", "inspect", "data", "alarm",
+    "project", "decide", "signal", "learn", "prove", "promote", "publish", "inspect", "data", "alarm",
     "experiment", "guard", "weight",
 }  # fmt: skip
 

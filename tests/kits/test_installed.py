@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import headway
 from headway.nouns.kit import Catalogue, Kit, catalogue, installed
 from headway.serve.kit_routes import kit_problems
 from headway.settings.read import KEYS
@@ -108,6 +109,25 @@ def test_a_kit_is_named_by_the_folder_or_the_environment(site: Path, tmp_path: P
     assert process("hello", "--json", f"--project={tmp_path}", cwd=site).json["said"] == "hello"
     assert process("hello", cwd=site).code == 2
     assert "--loud" not in process("learn", "--help", cwd=site).out
+
+
+def test_a_verb_of_a_kit_is_a_method_of_a_project_that_uses_the_kit(site: Path, tmp_path: Path) -> None:
+    verbs = 'verbs={"greet": "warm_kit.verbs:greet", "tasks": "warm_kit.verbs:greet"}'
+    install(site, "warm", fields=verbs, verbs="def greet(project, *, name='you'): return project.folder, name")
+    plain, warm = tmp_path / "plain", tmp_path / "warm"
+    for folder in (plain, warm):
+        folder.mkdir()
+    (warm / "headway.toml").write_text('[kits]\nuse = ["warm"]\n', "utf-8")
+    with headway.open(warm) as project:
+        assert "warm_kit.verbs" not in sys.modules, "a verb is imported when it is first called"
+        assert project.greet(name="Ann") == (warm, "Ann")
+        assert project.tasks() == [], "a kit does not replace a verb of the loop"
+        assert not hasattr(project, "greeet")
+    with (
+        headway.open(plain) as project,
+        pytest.raises(AttributeError, match="no attribute 'greet'"),
+    ):
+        project.greet()
 
 
 def test_unreadable_settings_do_not_change_the_help(site: Path, tmp_path: Path) -> None:

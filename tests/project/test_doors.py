@@ -51,7 +51,6 @@ GONE = "dec_" + "0" * 12 + "7" + "a" * 19
         (lambda p: p.prove(task="route"), "no_candidate_policy"),
         (lambda p: p.rollback("route", to="bandit@beef"), "unknown_policy"),
         (lambda p: p.rollback("route"), "already_current"),
-        (lambda p: p.rank("route", None, "x"), "no_prediction"),
         (lambda p: p.explain(GONE), "unknown_decision"),
     ],
 )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-import headway
 from headway.nouns.errors import Busy
-from headway.nouns.records import OWNER, Reader
 from headway.serve.rate import ReadingTime
 
 
@@ -40,17 +37,3 @@ def test_an_error_while_reading_is_counted_and_the_next_one_has_its_turn() -> No
                     raise ZeroDivisionError
 
     asyncio.run(attack())
-
-
-def test_a_state_of_another_key_is_not_assumed(tmp_path: Path) -> None:
-    (tmp_path / "headway.toml").write_text('[tasks.order]\nkind = "ranking"\nactions = ["first", "second"]\n')
-    with headway.open(tmp_path) as project:
-        for key in ("ann", "bob", "bob"):
-            project.submit([project.consider("order", key, None, state={"size": 1.0}, key=key)]).result()
-        found = {name: project.latest_situation("order", Reader(name)) for name in ("ann", "bob", "eve", "")}
-        assert {name: one and one.situation.text for name, one in found.items()} == {
-            "ann": "ann", "bob": "bob", "eve": None, "": None,
-        }  # fmt: skip
-        latest = project.latest_situation("order", OWNER)
-        assert latest is not None
-        assert latest.situation.text == "bob"

@@ -35,6 +35,7 @@ from urllib.parse import quote
 from headway.client.answers import Decided
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decision_id
+from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Ending
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ class ServerVerbs:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
+    if not TYPE_CHECKING:  # a type checker still finds misspelt verbs
+
+        def __getattr__(self, name: str) -> Any:
+            """What a kit's server answers."""
+            return catalogue().method("calls", self, name)
+
     # -- decide
 
     @ServerVerb
@@ -133,7 +140,7 @@ class ServerVerbs:
     ) -> ServerCall[Decided]:
         """Choose one of the candidates; it is durably logged when this returns. The same `id` gives the same answer."""
         body = _decision({**details, "task": task, "text": text, "candidates": candidates})
-        return ServerCall(method="POST", path="/v1/decisions", body=_encoded(body), read=Decided.read)
+        return ServerCall(method="POST", path="/v1/decisions", body=encoded(body), read=Decided.read)
 
     @ServerVerb
     def decide_many(self, asks: Iterable[DecideRequest]) -> ServerCall[list[Decided]]:
@@ -143,7 +150,7 @@ class ServerVerbs:
             return [Decided.read(decision) for decision in answer["decisions"]]
 
         body = {"decisions": [_decision(ask) for ask in asks]}
-        return ServerCall(method="POST", path="/v1/decisions/batch", body=_encoded(body), read=read)
+        return ServerCall(method="POST", path="/v1/decisions/batch", body=encoded(body), read=read)
 
     # -- signal
 
@@ -186,8 +193,8 @@ class ServerVerbs:
         def read(_: Any) -> None:
             return None
 
-        path = f"/v1/tasks/{_segment(task)}/episodes/{_segment(episode)}/end"
-        return ServerCall(method="POST", path=path, body=_encoded({"ending": ending}), read=read)
+        path = f"/v1/tasks/{segment(task)}/episodes/{segment(episode)}/end"
+        return ServerCall(method="POST", path=path, body=encoded({"ending": ending}), read=read)
 
     # -- read
 
@@ -195,51 +202,6 @@ class ServerVerbs:
     def explain(self, decision: str) -> ServerCall[dict[str, Any]]:
         """How a decision was made: policy, reason, probabilities and outcome."""
         return ServerCall(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
-
-    @ServerVerb
-    def rank(
-        self,
-        task: str,
-        candidates: Iterable[Offer] | None = None,
-        text: str = "",
-        *,
-        state: Mapping[str, Any] | None = None,
-        role: str = "",
-        policy: str | None = None,
-    ) -> ServerCall[dict[str, Any]]:
-        """Candidates in order of predicted reward with 80% intervals and advice, under `ranking`; nothing is logged.
-
-        Without a state, a ranking task takes that of its latest decision, which `state_of` names.
-        """
-        body: dict[str, Any] = {"text": text, "role": role, "state": state, "policy": policy}
-        if candidates is not None:
-            body["candidates"] = [_offer(offer) for offer in candidates]
-        known = {name: value for name, value in body.items() if value not in (None, "")}
-        return ServerCall(method="POST", path=f"/v1/tasks/{_segment(task)}/rank", body=_encoded(known), read=dict)
-
-    @ServerVerb
-    def predictions(
-        self, task: str, *, policy: str | None = None, limit: int | None = None
-    ) -> ServerCall[dict[str, Any]]:
-        """Predicted rewards of the latest decisions beside their outcomes, and the calibration over time."""
-        known = {"policy": policy, "limit": limit}
-        params = {name: str(value) for name, value in known.items() if value is not None}
-        return ServerCall(method="GET", path=f"/v1/tasks/{_segment(task)}/predictions", params=params, read=dict)
-
-    @ServerVerb
-    def improvers(self) -> ServerCall[list[dict[str, Any]]]:
-        """Every improver: what it improves, its rounds by verdict, and the branch with what was kept."""
-        return ServerCall(method="GET", path="/v1/improve", read=lambda answer: list(answer["improvers"]))
-
-    @ServerVerb
-    def rounds(self, improver: str, *, limit: int | None = None) -> ServerCall[list[dict[str, Any]]]:
-        """The latest rounds of an improver, the oldest first: proposal, prediction, measurements, verdict, reason."""
-        return ServerCall(
-            method="GET",
-            path=f"/v1/improve/{_segment(improver)}/rounds",
-            params={} if limit is None else {"limit": str(limit)},
-            read=lambda answer: list(answer["rounds"]),
-        )
 
     @ServerVerb
     def status(self) -> ServerCall[dict[str, Any]]:
@@ -257,7 +219,7 @@ class ServerVerbs:
     @ServerVerb
     def policy(self, reference: str) -> ServerCall[dict[str, Any]]:
         """The header of a policy: what it is, what it was trained on, which baselines it was compared with."""
-        return ServerCall(method="GET", path=f"/v1/policies/{_segment(reference)}", read=dict)
+        return ServerCall(method="GET", path=f"/v1/policies/{segment(reference)}", read=dict)
 
     # -- change who decides
 
@@ -281,15 +243,15 @@ class ServerVerbs:
         body |= {"predicts_only": True} if predicts_only else {}
         if trust_keys:
             body["trust_keys"] = list(trust_keys)
-        path = f"/v1/policies/{_segment(policy)}/promote"
-        return ServerCall(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
+        path = f"/v1/policies/{segment(policy)}/promote"
+        return ServerCall(method="POST", path=path, body=encoded(body), read=dict, repeatable=False)
 
     @ServerVerb
     def rollback(self, task: str, *, to: str | None = None, why: str = "") -> ServerCall[dict[str, Any]]:
         """Make the previous policy (or `to`) current again. Needs an admin key."""
         body = {"why": why} if to is None else {"why": why, "to": to}
-        path = f"/v1/tasks/{_segment(task)}/rollback"
-        return ServerCall(method="POST", path=path, body=_encoded(body), read=dict, repeatable=False)
+        path = f"/v1/tasks/{segment(task)}/rollback"
+        return ServerCall(method="POST", path=path, body=encoded(body), read=dict, repeatable=False)
 
 
 def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> ServerCall[int]:
@@ -305,7 +267,7 @@ def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", e
             item["key"] = item_key
         items.append(item)
     body = {"signals": items, "early": True} if early else {"signals": items}
-    return ServerCall(method="POST", path="/v1/signals", body=_encoded(body), read=_new_signals)
+    return ServerCall(method="POST", path="/v1/signals", body=encoded(body), read=_new_signals)
 
 
 def _new_signals(answer: Mapping[str, Any]) -> int:
@@ -327,12 +289,12 @@ def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:
         )
     body = {name: value for name, value in ask.items() if value is not None}
     if "candidates" in body:
-        body["candidates"] = [_offer(offer) for offer in body["candidates"]]
+        body["candidates"] = [offer_body(offer) for offer in body["candidates"]]
     body["id"] = parse_decision_id(body["id"]) if "id" in body else decision_id(time.time())
     return body
 
 
-def _offer(offer: Offer) -> Any:
+def offer_body(offer: Offer) -> Any:
     if isinstance(offer, str):
         return offer
     if isinstance(offer, Candidate):
@@ -343,11 +305,11 @@ def _offer(offer: Offer) -> Any:
     raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
     return quote(text, safe="@")
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
+def encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, allow_nan=False, default=_plain, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:  # a lone surrogate is a ValueError too

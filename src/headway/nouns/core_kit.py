@@ -48,8 +48,6 @@ CORE = Kit(
         "open": _command("open_page:open_page", "Print a fresh link to the page of the running server."),
         "doctor": _command("doctor", "Check the installation, the settings and the project.", "Look"),
         "decide": _command("decide", "Choose one of the candidates and log the choice with its probability.", "Loop"),
-        "score": _command("rank:score", "Predict the reward of one candidate; nothing is logged."),
-        "rank": _command("rank", "Rank candidates by predicted reward; nothing is logged."),
         "signal": _command("signal", "Record how a decision or an episode went.", "Loop"),
         "learn": _command("learn", "Learn a candidate policy from settled decisions.", "Loop"),
         "prove": _command("prove", "Is the candidate better than the current policy?", "Loop"),

@@ -1,16 +1,15 @@
-"""Results of `explain`, `replay` and `rank`."""
+"""Results of `explain` and `replay`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
 from headway.nouns.wire import IfKnown, Internal
 
-_Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
 _ROUNDING = 1e-12  # probabilities that differ by no more are the same but for rounding
 
 
@@ -111,40 +110,3 @@ def most_apart(before: Sequence[float], after: Sequence[float]) -> float:
     if len(before) != len(after):
         return 1.0
     return max((abs(one - other) for one, other in zip(before, after, strict=True)), default=0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """A candidate with its predicted reward and its uncertainty; `low` to `high` is an 80% interval."""
-
-    name: str
-    predicted: float
-    std: float | None
-    features: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def half(self) -> float | None:
-        """Half the width of the interval."""
-        return None if self.std is None else _Z80 * self.std
-
-    @property
-    def low(self) -> float | None:
-        return None if self.half is None else self.predicted - self.half
-
-    @property
-    def high(self) -> float | None:
-        return None if self.half is None else self.predicted + self.half
-
-    @property
-    def advice(self) -> str:
-        """PROCEED if the whole interval is above 0, SKIP if it is below 0, else NEUTRAL; "" without an interval."""
-        if self.low is None or self.high is None:
-            return ""
-        return "PROCEED" if self.low > 0 else "SKIP" if self.high < 0 else "NEUTRAL"
-
-    def document(self) -> dict[str, Any]:
-        """Plain values, for JSON: the candidate's features and the prediction."""
-        known: dict[str, Any] = {"name": self.name, "predicted": self.predicted, "std": self.std}
-        if self.half is not None:
-            known |= {"low": self.low, "high": self.high, "advice": self.advice}
-        return {**self.features, **known}

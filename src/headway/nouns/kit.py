@@ -91,6 +91,8 @@ class Kit(NamedTuple):
     crews: Mapping[str, str] = _NOTHING  # name → function (workers) → Crew
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
     spaces: Mapping[str, str] = _NOTHING  # heads of factored tasks, heads = "morph": name → Factored
+    verbs: Mapping[str, str] = _NOTHING  # methods of a project: name → function (project, …)
+    calls: Mapping[str, str] = _NOTHING  # methods of built-in kits for `Client`: name → ServerVerb
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
     @property
@@ -111,6 +113,7 @@ _NAMED: Mapping[str, type] = {
     "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
     "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
+    "verbs": str, "calls": str,
 }  # fmt: skip
 
 
@@ -144,6 +147,12 @@ class Catalogue:
         if name not in known:
             raise UnknownName(f"There is no {called} {name!r}.", code=code, hint=did_you_mean(name, known))
         return known[name]
+
+    def method(self, what: str, owner: object, name: str) -> Any:
+        """What a kit adds to an object: `project.rank` is method("verbs", project, "rank")."""
+        if name not in self.all(what):
+            raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+        return load(self.all(what)[name]).__get__(owner, type(owner))
 
     def crew(self, workers: int, name: str = "processes") -> Crew:
         """Workers for many shards: processes of this machine, or what a kit adds under that name."""

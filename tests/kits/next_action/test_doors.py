@@ -12,6 +12,8 @@ import pytest
 import headway
 from headway.client import Client
 from headway.kits.demo.synth import synthesise
+from headway.nouns.errors import HeadwayError
+from headway.nouns.records import OWNER, Reader
 from tests.cli.terminal import headway as terminal
 from tests.cli.terminal import ran
 from tests.kits.next_action.test_ranker import ACTIONS, MEANING, TOML
@@ -169,3 +171,27 @@ def test_the_loop_learns_proves_and_waits_and_the_fiftieth_tuple_retrains(tmp_pa
         assert project.due("next-action") > 0
         synthesise(project, "next-action", rows=60, seed=7, world="projects")
         assert project.due("next-action") == 0
+
+
+def test_a_state_of_another_key_is_not_assumed(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.order]\nkind = "ranking"\nactions = ["first", "second"]\n')
+    with headway.open(tmp_path) as project:
+        for key in ("ann", "bob", "bob"):
+            project.submit([project.consider("order", key, None, state={"size": 1.0}, key=key)]).result()
+        found = {name: project.latest_situation("order", Reader(name)) for name in ("ann", "bob", "eve", "")}
+        assert {name: one and one.situation.text for name, one in found.items()} == {
+            "ann": "ann", "bob": "bob", "eve": None, "": None,
+        }  # fmt: skip
+        latest = project.latest_situation("order", OWNER)
+        assert latest is not None
+        assert latest.situation.text == "bob"
+
+
+def test_rules_have_no_prediction_to_rank_by(tmp_path: Path) -> None:
+    with headway.open(tmp_path) as project:
+        project.decide("route", "x", ["small", "large"])
+        before = project.query.counts("route")
+        with pytest.raises(HeadwayError) as error:
+            project.rank("route", ["small", "large"], "x")
+        assert error.value.code == "no_prediction"
+        assert project.query.counts("route") == before

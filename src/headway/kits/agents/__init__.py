@@ -10,6 +10,7 @@ from headway.nouns.kit import Command, Kit
 KIT = Kit(
     name="agents",
     summary="Coding agents: MCP tools, and hooks as signals.",
+    needs=("next_action",),
     commands={
         "mcp": Command("headway.kits.agents.commands.mcp:mcp", "Offer the project to a coding agent as tools."),
         "connect": Command(

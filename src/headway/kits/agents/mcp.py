@@ -11,8 +11,9 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from headway.kits.next_action.rank import Ranked, asked_about
+from headway.kits.next_action.rank import rank as ranked
 from headway.nouns.errors import HeadwayError, MissingExtra
-from headway.nouns.explanation import Ranked
 from headway.nouns.wire import document
 from headway.project import Project
 
@@ -139,14 +140,9 @@ class Tools:
         return {"ranking": [row.document() for row in ranking], **state_of}
 
     def _ranked(self, task: str, candidates: Any, text: str, state: Any) -> tuple[list[Ranked], dict[str, str]]:
-        latest = None if state is not None else self._project.latest_situation(task)
-        if latest is None:
-            return self._project.rank(task, candidates, text, state=state), {}
-        assumed = latest.situation
-        ranking = self._project.rank(
-            task, candidates, text or assumed.text, state=dict(assumed.state), role=assumed.role
-        )
-        return ranking, {"state_of": latest.id}
+        asked = asked_about(self._project, task, text, state)
+        ranking = ranked(self._project, task, candidates, asked.text, state=asked.state, role=asked.role)
+        return ranking, {"state_of": asked.state_of} if asked.state_of else {}
 
     @_with_errors
     def explain(self, id: Identifier) -> dict[str, Any]:

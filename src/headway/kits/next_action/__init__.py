@@ -30,10 +30,26 @@ KIT = Kit(
     routes=("headway.kits.next_action.routes", "headway.kits.next_action.improve.routes"),
     samples={"projects": "headway.kits.next_action.world:projects"},
     commands={
+        "score": Command(
+            "headway.kits.next_action.commands.rank:score", "Predict the reward of one candidate; nothing is logged."
+        ),
+        "rank": Command(
+            "headway.kits.next_action.commands.rank:rank", "Rank candidates by predicted reward; nothing is logged."
+        ),
         "improve": Command(
             "headway.kits.next_action.commands.improve:improve",
             "Improve a repository: rank proposals, evaluate them, keep what is proven better.",
         ),
+    },
+    verbs={
+        "rank": "headway.kits.next_action.rank:rank",
+        "latest_situation": "headway.kits.next_action.rank:latest_situation",
+    },
+    calls={
+        "rank": "headway.kits.next_action.calls:rank",
+        "predictions": "headway.kits.next_action.calls:predictions",
+        "improvers": "headway.kits.next_action.calls:improvers",
+        "rounds": "headway.kits.next_action.calls:rounds",
     },
     tables={"improve.*": "headway.kits.next_action.improve.settings:ImproverSettings"},
     checks=("headway.kits.next_action.improve.doctor:check",),

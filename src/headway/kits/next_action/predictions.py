@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from headway.kits.next_action.calibration import CalibrationWindow, window, windows
+from headway.kits.next_action.rank import Ranked
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.explanation import Ranked
 from headway.nouns.records import Candidate, Settled, Situation
 from headway.nouns.wire import Time
 

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.explanation import Ranked
-from headway.nouns.records import OWNER, Decision, Reader, Situation
-from headway.project.decide.inputs import Offer, checked_state, checked_text
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.nouns.records import OWNER, Decision, Reader
+from headway.project import Offer, Project, situation_of
 
 _NEWEST = 200
+_Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate with its predicted reward and its uncertainty; `low` to `high` is an 80% interval."""
+
+    name: str
+    predicted: float
+    std: float | None
+    features: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def half(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.std is None else _Z80 * self.std
+
+    @property
+    def low(self) -> float | None:
+        return None if self.half is None else self.predicted - self.half
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half is None else self.predicted + self.half
+
+    @property
+    def advice(self) -> str:
+        """PROCEED if the whole interval is above 0, SKIP if it is below 0, else NEUTRAL; "" without an interval."""
+        if self.low is None or self.high is None:
+            return ""
+        return "PROCEED" if self.low > 0 else "SKIP" if self.high < 0 else "NEUTRAL"
+
+    def document(self) -> dict[str, Any]:
+        """Plain values, for JSON: the candidate's features and the prediction."""
+        known: dict[str, Any] = {"name": self.name, "predicted": self.predicted, "std": self.std}
+        if self.half is not None:
+            known |= {"low": self.low, "high": self.high, "advice": self.advice}
+        return {**self.features, **known}
 
 
 def rank(
@@ -30,7 +64,7 @@ def rank(
     """Candidates in order of predicted reward, with the uncertainty of each; nothing is logged."""
     settings = project.settings.task(task)
     offered = project.offers.candidates(task, candidates, settings.actions)
-    situation = Situation(task=task, text=project.redact(checked_text(text)), state=checked_state(state), role=role)
+    situation = situation_of(task, text, {"state": state, "role": role}, project.redact)
     ref, digest = project.servings.resolve(settings, policy or "current")
     pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
     check = getattr(pipeline.policy, "check", None)  # a policy may know which fields its candidates can have
@@ -60,3 +94,23 @@ def latest_situation(project: Project, task: str, reader: Reader = OWNER) -> Dec
         return None
     newest = project.query.latest(task, 1 if reader.everything else _NEWEST)
     return next((decision for decision in newest if reader.may_read(decision.key)), None)
+
+
+class AskedAbout(NamedTuple):
+    """The situation to predict in; `state_of`: the decision that it was taken from."""
+
+    text: str
+    state: dict[str, Any] | None
+    role: str
+    state_of: str | None = None
+
+
+def asked_about(
+    project: Project, task: str, text: str, state: dict[str, Any] | None, role: str = "", *, reader: Reader = OWNER
+) -> AskedAbout:
+    """The given situation; without a state, that of the latest decision of a ranking task."""
+    latest = latest_situation(project, task, reader) if state is None else None
+    if latest is None:
+        return AskedAbout(text, state, role)
+    assumed = latest.situation
+    return AskedAbout(text or assumed.text, dict(assumed.state), role or assumed.role, latest.id)

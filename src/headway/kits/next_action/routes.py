@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from headway.kits.next_action.predictions import PredictionReport
+from headway.kits.next_action.rank import asked_about
+from headway.kits.next_action.rank import rank as ranked
 from headway.serve.endpoint import Call, endpoint, strict
 from headway.serve.wire import Candidates, State, Text, described
 
@@ -49,19 +50,13 @@ def rank(call: Call, body: RankRequest) -> RankAnswer:
     """Candidates in order of predicted reward, with 80% intervals; nothing is logged."""
     project, task = call.server.project, call.params["task"]
     call.server.admit(task)
-    settings = project.settings.task(task)
-    text, role = body.text, body.role
-    state: Mapping[str, Any] | None = body.state
-    latest = None if state is not None else project.latest_situation(task, call.reader)
-    if latest is not None:
-        assumed = latest.situation
-        text, state, role = text or assumed.text, assumed.state, role or assumed.role
-    ref, _ = project.servings.resolve(settings, body.policy or "current")
-    ranking = project.rank(
-        task, described(body.candidates), text, state=None if state is None else dict(state), role=role, policy=ref
+    asked = asked_about(project, task, body.text, body.state, body.role, reader=call.reader)
+    ref, _ = project.servings.resolve(project.settings.task(task), body.policy or "current")
+    ranking = ranked(
+        project, task, described(body.candidates), asked.text, state=asked.state, role=asked.role, policy=ref
     )
     rows = msgspec.convert(ranking, list[RankedCandidate], from_attributes=True)
-    return RankAnswer(task=task, policy=ref, ranking=rows, state_of=None if latest is None else latest.id)
+    return RankAnswer(task=task, policy=ref, ranking=rows, state_of=asked.state_of)
 
 
 # -- predictions against outcomes

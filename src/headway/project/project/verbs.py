@@ -19,6 +19,7 @@ import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headway.nouns.kit import Catalogue
 from headway.project.project.folder import ProjectFolder
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     import headway.project.prove.standing
     import headway.project.prove.start
     import headway.project.prove.subject
-    import headway.project.rank
     from headway.promote.standing import CurrentPolicy
     from headway.prove.leaks import Leaks
 
@@ -100,8 +100,6 @@ class Project(ProjectFolder):
 
     explain = at.inspect.explain
     replay = at.inspect.replay
-    rank = at.rank.rank
-    latest_situation = at.rank.latest_situation
     status = at.inspect.status
     next_step = at.inspect.next_step
     standing = at.prove.standing.standing
@@ -123,6 +121,12 @@ class Project(ProjectFolder):
         from headway.project.prove.subject import current_policy
 
         return current_policy(self, self.settings.task(task))
+
+    if not TYPE_CHECKING:  # a type checker still finds misspelt verbs; typed code calls a kit's function
+
+        def __getattr__(self, name: str) -> Any:
+            """The verbs of kits."""
+            return self.__dict__.get("catalogue", Catalogue(())).method("verbs", self, name)
 
     def tasks(self) -> list[str]:
         """Declared tasks and those that have decisions."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -18,11 +18,9 @@ from headway.cli.show import RecordTable, renders, value
 from headway.cli.show import text as text_column
 from headway.cli.verb import Session, quoted, task_argument, verb
 from headway.files import read_regular
+from headway.kits.next_action.rank import Ranked, asked_about
+from headway.kits.next_action.rank import rank as ranked
 from headway.nouns.errors import InvalidInput
-from headway.nouns.explanation import Ranked
-
-if TYPE_CHECKING:
-    from headway.project import Project
 
 __all__ = ["rank", "score"]
 
@@ -61,8 +59,9 @@ def rank(
         raise click.UsageError("CANDIDATES and --candidates are the same: give one of them.")
     offers = offered(names, ()) if names else read_candidates(candidates)
     with session.project() as project:
-        asked = asked_about(project, task, read_text(text), {**read_state(state_file), **typed_state(state)}, role)
-        ranking = project.rank(task, offers, asked.text, state=asked.state, role=asked.role, policy=policy)
+        given = {**read_state(state_file), **typed_state(state)} or None
+        asked = asked_about(project, task, read_text(text), given, role)
+        ranking = ranked(project, task, offers, asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic, state_of=asked.state_of))
     about = quoted(text) if text not in ("", "-") else '"Summarise this page"'
@@ -111,8 +110,9 @@ def score(
         raise click.UsageError("Name the candidate, or describe it with --description.")
     offer: Any = {"name": name, **features} if features else name
     with session.project() as project:
-        asked = asked_about(project, task, read_text(text), {**read_state(state_file), **typed_state(state)}, role)
-        (row,) = project.rank(task, [offer], asked.text, state=asked.state, role=asked.role, policy=policy)
+        given = {**read_state(state_file), **typed_state(state)} or None
+        asked = asked_about(project, task, read_text(text), given, role)
+        (row,) = ranked(project, task, [offer], asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(CandidateScore(task=task, candidate=row, synthetic=synthetic, state_of=asked.state_of))
     session.next(f"headway rank {task}")
@@ -125,7 +125,7 @@ class Ranking:
     task: str
     ranking: Sequence[Ranked]
     synthetic: int
-    state_of: str = ""  # the decision whose state was assumed
+    state_of: str | None = None  # the decision whose state was assumed
 
     def document(self) -> dict[str, Any]:
         ranking = [candidate.document() for candidate in self.ranking]
@@ -160,12 +160,12 @@ def _line(candidate: Ranked) -> str:
     return f"[{candidate.predicted:+.4f}{half}] {kind}{features.get('description') or candidate.name}{scope}"
 
 
-def _say_state(out: Output, state_of: str) -> None:
+def _say_state(out: Output, state_of: str | None) -> None:
     if state_of:
         out.note(f"No state was given: that of the latest decision, {state_of}, is assumed.")
 
 
-def _assumed(state_of: str) -> dict[str, str]:
+def _assumed(state_of: str | None) -> dict[str, str]:
     return {"state_of": state_of} if state_of else {}
 
 
@@ -176,7 +176,7 @@ class CandidateScore:
     task: str
     candidate: Ranked
     synthetic: int
-    state_of: str = ""
+    state_of: str | None = None
 
     def document(self) -> dict[str, Any]:
         known = {"task": self.task, **self.candidate.document(), "synthetic": self.synthetic}
@@ -193,24 +193,6 @@ def _score(out: Output, score: CandidateScore) -> None:
         out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
     if candidate.advice:
         out.line(candidate.advice, style="bold")
-
-
-class AskedAbout(NamedTuple):
-    """The situation to predict in; `state_of`: the decision that it was taken from."""
-
-    text: str
-    state: dict[str, Any]
-    role: str
-    state_of: str = ""
-
-
-def asked_about(project: Project, task: str, text: str, state: dict[str, Any], role: str) -> AskedAbout:
-    """The given situation, or that of the latest decision of a ranking task."""
-    latest = None if state else project.latest_situation(task)
-    if latest is None:
-        return AskedAbout(text, state, role)
-    assumed = latest.situation
-    return AskedAbout(text or assumed.text, dict(assumed.state), role or assumed.role, latest.id)
 
 
 def read_state(path: Path | None) -> dict[str, Any]:

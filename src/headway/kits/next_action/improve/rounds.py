@@ -17,6 +17,7 @@ from headway.kits.next_action.improve.paired_test import PairedTest
 from headway.kits.next_action.improve.proposals import Proposal
 from headway.kits.next_action.improve.run_state import OpenRound, RoundResult, RoundVerdict
 from headway.kits.next_action.improve.settings import ImproverSettings
+from headway.kits.next_action.rank import rank
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.ids import decision_id
 
@@ -82,7 +83,7 @@ def _predictions(
     """Predicted reward and its 80% interval by candidate; empty if the current policy predicts nothing."""
     settings = run.settings
     try:
-        ranking = run.project.rank(settings.task, offers, settings.scope, state=situation, role=run.name)
+        ranking = rank(run.project, settings.task, offers, settings.scope, state=situation, role=run.name)
     except InvalidInput as error:
         if error.code != "no_prediction":
             raise
