@@ -50,7 +50,8 @@ def constant() -> None:
     """Raw ASGI on the same granian."""
     from granian.constants import Interfaces
 
-    from headway.serve.run import _Embedded, bind
+    from headway.serve.address import bind
+    from headway.serve.embedded import Embedded
     from headway.settings import ServerSettings
 
     headers = [(b"content-type", b"application/json")]
@@ -65,7 +66,7 @@ def constant() -> None:
         settings = ServerSettings(port=0)
         listening = bind(settings)
         port = listening.getsockname()[1]
-        embedded = _Embedded(answer, listening, settings, Interfaces.ASGINL)  # type: ignore[arg-type]
+        embedded = Embedded(answer, listening, settings, Interfaces.ASGINL)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, embedded.stop)
         print(json.dumps({"port": port}), flush=True)
         await embedded.serve()

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from headway.cli import main
+from tests.cli.command_line import words_after
 from tests.cli.help_pages import GOLDEN, commands, file_of, page
 from tests.cli.terminal import headway, process
 
@@ -46,8 +47,7 @@ def parse(command: click.Command, words: list[str]) -> None:
     """Parses the words without running anything; an unknown word raises a UsageError."""
     context = command.make_context(command.name, list(words))
     if isinstance(command, click.Group) and words:
-        rest = [*context._protected_args, *context.args]
-        _, result, rest = command.resolve_command(context, rest)
+        _, result, rest = command.resolve_command(context, words_after(context))
         assert result is not None
         parse(result, rest)
 

@@ -26,6 +26,7 @@ import click
 
 from headway.cli.main import headway
 from headway.kits import BUILT_IN
+from tests.cli.command_line import words_after
 from tests.docs.play import blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,13 +210,13 @@ def parse(words: list[str]) -> None:
     context = headway.make_context("headway", list(words))
     command: click.Command = headway
     while isinstance(command, click.Group):
-        rest = [*context._protected_args, *context.args]
+        rest = words_after(context)
         if not rest:
             return  # a mention of the group itself
-        name, child, rest = command.resolve_command(context, rest)
+        name, child, words = command.resolve_command(context, rest)
         assert child is not None
         command = child
-        context = child.make_context(name, rest, parent=context)
+        context = child.make_context(name, list(words), parent=context)
 
 
 def problem(shown: Shown) -> str:

@@ -13,8 +13,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any, Protocol
 
-from granian._granian import RSGIProtocolClosed as ProtocolClosed
-from granian._granian import RSGIProtocolError as ProtocolError
+from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defined]  # as its documentation does
 
 from headway.nouns.errors import Busy, Unavailable
 from headway.serve.auth import NOBODY, PROOF, Caller

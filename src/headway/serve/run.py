@@ -21,21 +21,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from granian._granian import SocketHolder
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.server.embed import Server as Granian
 from msgspec.structs import replace
 
 from headway.nouns.errors import Unavailable
 from headway.project import Project
-from headway.serve.address import BACKLOG, Address, bind, remove_address, write_address
+from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.app import application
-from headway.serve.connections import capacity
+from headway.serve.embedded import Embedded
 from headway.serve.guard import RequestGuard
-from headway.settings import ServerSettings
 
 __all__ = ["Address", "Place", "bind", "serve"]
 
@@ -86,38 +80,6 @@ def serve(
     return asyncio.run(_run(guard, listening, address, announce, alone=place is None))
 
 
-class _Embedded(Granian):
-    """Granian in our loop, on our socket."""
-
-    def __init__(
-        self,
-        app: RequestGuard,
-        listening: socket.socket,
-        settings: ServerSettings,
-        interface: Interfaces = Interfaces.RSGI,
-    ) -> None:
-        super().__init__(
-            app,
-            address=settings.host,
-            port=listening.getsockname()[1],
-            interface=interface,
-            http=HTTPModes.http1,
-            http1_settings=HTTP1Settings(header_read_timeout=int(settings.read_timeout_s * 1000)),
-            websockets=False,
-            backlog=BACKLOG,
-            backpressure=capacity(settings)[1],
-            log_enabled=False,
-        )
-        self._listening = listening
-
-    def _init_shared_socket(self) -> None:
-        holder: Any = SocketHolder
-        descriptor = self._listening.detach()  # granian closes it
-        self._ssp = None
-        self._shd = holder(descriptor, False, BACKLOG)
-        self._sfd: Any = descriptor
-
-
 async def _run(
     guard: RequestGuard,
     listening: socket.socket,
@@ -134,7 +96,7 @@ async def _run(
     # Freeze the objects of the start: requests leave little garbage, and collecting every 700 objects costs 5%.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-    embedded = _Embedded(guard, listening, server.settings)
+    embedded = Embedded(guard, listening, server.settings)
     serving = asyncio.ensure_future(embedded.serve())
     watching = asyncio.ensure_future(server.watch())
     if alone:
