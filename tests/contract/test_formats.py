@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from headway.kits.data import Format, Options, Problem, format_contract
 from headway.nouns.kit import catalogue
-from headway.observe.ingest import Format, Options, Problem
-from headway.testing import format_contract
 from tests.kits.formats.rows import CHAT, REVIEW, ROUND, event, routed, routing, step
 
 STEP = {"reward": 0.1, "done": False, "log_prob": math.log(0.4), "value": 0.2}

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from headway.cli.verb import OptionHook
+from headway.kits.data import Format
 from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, catalogue, load
-from headway.observe.ingest import Format
 from headway.serve.endpoint import endpoints_of
 
 KITS: list[Kit] = [*catalogue()]

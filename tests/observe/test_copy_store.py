@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headway.kits.data.copy_store import copy
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.records import Outcome, Signal
-from headway.observe.copy_store import copy
 from headway.observe.database import Database, open_database
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys

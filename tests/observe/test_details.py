@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import pytest
 
+from headway.kits.data.copy_store import copy
+from headway.kits.data.exporter import ExportFilter, export
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Detail
 from headway.observe import details
-from headway.observe.copy_store import copy
 from headway.observe.database import open_database
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
-from headway.observe.export import ExportFilter, export
 from headway.observe.query import Query
 from headway.project import Project
 from tests.observe.conftest import CONFIGS, lay, make
@@ -157,7 +157,7 @@ def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
 
 @pytest.mark.engines("sqlite")
 def test_the_pages_of_a_copy_are_limited_by_bytes(ground, tmp_path, monkeypatch):
-    monkeypatch.setattr("headway.observe.copy_store._PAGE_BYTES", 3000)
+    monkeypatch.setattr("headway.kits.data.copy_store._PAGE_BYTES", 3000)
     target = open_database(tmp_path / "target.db")
     for decision in ground.add(*[make() for _ in range(6)]):
         ground.store.keep_details(decision.id, "proxy", "answer", ANSWER)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from headway.kits.data.exporter import ExportFilter, export
 from headway.observe.draws import Draws
-from headway.observe.export import ExportFilter, export
 from headway.project import Project
 
 

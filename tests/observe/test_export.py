@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import headway
+from headway.kits.data.exporter import FORMATS, ExportFilter, export
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput, MissingExtra
 from headway.observe.distribution import distribution
-from headway.observe.export import FORMATS, ExportFilter, export
 from headway.project import Project
 
 
@@ -203,7 +203,7 @@ CHILD = """
 import resource, sys
 from pathlib import Path
 from headway.project import Project
-from headway.observe.export import ExportFilter, export
+from headway.kits.data.exporter import ExportFilter, export
 with Project(Path(sys.argv[1])) as project:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     export(project.database, project.query, Path(sys.argv[2]), ExportFilter(), now=0.0, format=sys.argv[3])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.observe.ingest.files import rows_of
-from headway.observe.ingest.records import Problem
+from headway.kits.data.files import rows_of
+from headway.kits.data.records import Problem
 
 MB = 1 << 20
 HEAD = b"text,action,reward,propensity\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from headway.observe.ingest.files import rows_of
-from headway.observe.ingest.parquet import LONGEST_ROW, batches
-from headway.observe.ingest.records import Problem
+from headway.kits.data.files import rows_of
+from headway.kits.data.parquet import LONGEST_ROW, batches
+from headway.kits.data.records import Problem
 
 
 def written(path: Path, lengths: list[int]) -> Path:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.kits.data.records import ImportedSignal, Record
+from headway.kits.data.store_records import Origin, RecordWriter, _Repeats
 from headway.nouns.records import Candidate
-from headway.observe.ingest.records import ImportedSignal, Record
-from headway.observe.ingest.store_records import Origin, RecordWriter, _Repeats
 from tests.observe.conftest import Ground
 
 ARMS = (Candidate("a"), Candidate("b"))

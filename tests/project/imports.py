@@ -7,7 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from headway.project import ImportReport, Project
+from headway.kits.data import ImportReport
+from headway.project import Project
 
 INTERACTION = {"timestamp": "2026-05-22T10:32:01Z", "prompt": "Why?", "response": "Because.", "reward": 0.5}
 

@@ -288,7 +288,7 @@ def test_a_policy_of_other_heads_is_refused_with_both(plan: Callable[..., Projec
 
 
 def test_decisions_survive_export_and_import(plan: Callable[..., Project], tmp_path: Path) -> None:
-    from headway.observe.export import ExportFilter, export
+    from headway.kits.data.exporter import ExportFilter, export
 
     project = plan()
     learned(project)

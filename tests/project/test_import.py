@@ -266,7 +266,7 @@ def test_secrets_are_redacted_on_import(project: Project, tmp_path: Path) -> Non
 
 
 def test_routing_rows_are_exported_byte_for_byte(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import ExportFilter, export
+    from headway.kits.data.exporter import ExportFilter, export
 
     path = tmp_path / "routing_v1.jsonl"
     path.write_text("".join(json.dumps(sage_row(n), ensure_ascii=False) + "\n" for n in range(120)), "utf-8")
@@ -281,7 +281,7 @@ def test_routing_rows_are_exported_byte_for_byte(project: Project, tmp_path: Pat
 
 
 def test_a_replaced_reward_is_exported_and_a_withdrawn_one_is_not(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import ExportFilter, export
+    from headway.kits.data.exporter import ExportFilter, export
 
     project.import_file(lines(tmp_path / "rows.jsonl", [sage_row(1), sage_row(2), sage_row(3)]))
     first, second, _ = project.query.decisions("route")
@@ -297,7 +297,7 @@ def test_a_replaced_reward_is_exported_and_a_withdrawn_one_is_not(project: Proje
 
 
 def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project: Project, tmp_path: Path) -> None:
-    from headway.observe.export import ExportFilter, export
+    from headway.kits.data.exporter import ExportFilter, export
 
     for n in range(20):
         pick = project.decide(
@@ -320,7 +320,7 @@ def test_our_own_decisions_can_be_written_as_routing_rows_and_read_again(project
 def test_our_own_export_is_imported_with_ids_probabilities_and_signals(
     project: Project, tmp_path: Path, kind: Any
 ) -> None:
-    from headway.observe.export import ExportFilter, export
+    from headway.kits.data.exporter import ExportFilter, export
 
     for n in range(30):
         pick = project.decide(

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headway.kits.data import Problem, files, text_files
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.kit import catalogue
-from headway.observe.ingest import Problem, files, text_files
 from headway.project import Project
 from tests.project.imports import INTERACTION, adds_up, sage_row, stored
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.observe.export import ExportFilter, export
+from headway.kits.data.exporter import ExportFilter, export
 from headway.project import Project
 
 TOML = """[tasks.route]

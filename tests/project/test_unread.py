@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from headway.kits.data.exporter import ExportFilter, export
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Settled
 from headway.observe import experience
 from headway.observe.erase import DeletionFilter
 from headway.observe.experience import Recorded, part_of
-from headway.observe.export import ExportFilter, export
 from headway.project import Project
 from headway.project.alarm import AlarmDetail, raise_alarm
 from headway.project.prove.unread import Unread

@@ -1,4 +1,4 @@
-"""`headway data`: count, list, export and import what was recorded."""
+"""`headway data`: count, list and delete what was recorded. Kits add import, export and more."""
 
 from __future__ import annotations
 
@@ -6,23 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from headway.cli.data_copy import copy
 from headway.cli.data_delete import delete, retain
-from headway.cli.data_import import import_, leaks, mine, transform
 from headway.cli.format import day, short
-from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, render, renders, text, value
-from headway.cli.times import parse_time
 from headway.cli.verb import Session, Verbs, task_argument, verb
 from headway.nouns.errors import UnknownName
-from headway.nouns.kit import load
-from headway.nouns.records import SOURCES, Decision, Outcome, Status
+from headway.nouns.records import Decision, Outcome, Status
 from headway.nouns.times import rfc3339
 
 if TYPE_CHECKING:
@@ -202,97 +196,67 @@ def _log(out: Output, logged: DecisionLog) -> None:
     _LOG.print(out, logged.decisions)
 
 
-@verb(
-    "export",
-    "headway data export --out route.jsonl --task route",
-    "headway data export --out june.parquet --since 2026-06-01 --until 2026-07-01 --source real",
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="The file to write."
-)
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["jsonl", "parquet", "csv", *known().all("exports")]),
-    help="The format; from the file name by default.",
-)
-@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Only this task; repeatable.")
-@click.option("--since", metavar="TIME", help="Only from this time on, for example 2026-06-01 or 2026-06-01T12:00:00Z.")
-@click.option("--until", metavar="TIME", help="Only before this time.")
-@click.option("--role", help="Only decisions of this role.")
-@click.option("--source", type=click.Choice(list(SOURCES)), help="Only decisions of this source.")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-def export(
-    session: Session,
-    out: Path,
-    kind: Any,
-    tasks: tuple[str, ...],
-    since: str | None,
-    until: str | None,
-    role: str | None,
-    source: Any,
-    force: bool,
-) -> None:
-    """Write decisions with their signals and outcomes to a file, and a manifest next to it.
+@verb("leaks", "headway data leaks next-action", "headway data leaks route --json")
+@task_argument()
+@click.option("--mined", is_flag=True, help="Check rows with mined labels too.")
+def leaks(session: Session, task: str, mined: bool) -> int:
+    """Find fields that give the outcome away, and other flaws that flatter a policy.
 
-    Rows are streamed; the file appears complete or not at all.
+    Exit status 1 if there is such a field. `headway learn` leaves them out.
     """
-    from importlib.metadata import version
-
-    from headway.observe.export import ExportFilter
-    from headway.observe.export import export as write
-
-    start, end = (None if time is None else parse_time(time) for time in (since, until))
-    wanted = ExportFilter(tasks=tasks, since=start, until=end, role=role, source=source)
-    kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
-    exports = known(session.folder).all("exports")
-    writer = load(exports[kind]) if kind in exports else None
     with session.project() as project:
-        for task in tasks:
-            project.settings.task(task)
-        for task in tasks or project.tasks():
-            with suppress(UnknownName):  # recorded once, no longer declared: exported as stored
-                project.settle(task)
-        with session.out.progress() as progress:
-            manifest = write(
-                project.database,
-                project.query,
-                out,
-                wanted,
-                format=kind,
-                writer=writer,
-                now=project.clock(),
-                version=version("headway"),
-                overwrite=force,
-                progress=progress,
-            )
-    session.show(ExportedFile(file=str(out), format=kind, manifest=manifest))
-    session.next("headway data stats")
+        checked = TaskLeaks(task=task, leaks=project.leaks(task, mined=mined))
+    session.show(checked)
+    session.next(f"headway learn {task}")
+    return 1 if checked.leaks.found else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedFile:
-    """A file with decisions; its JSON is the manifest."""
+class TaskLeaks:
+    """The leaks of one task."""
 
-    file: str
-    format: str
-    manifest: Mapping[str, Any]
+    task: str
+    leaks: Leaks
 
-    def document(self) -> Mapping[str, Any]:
-        return self.manifest
+    def document(self) -> dict[str, Any]:
+        from headway.project import leaks_document
 
-
-@renders(ExportedFile)
-def _exported(out: Output, exported: ExportedFile) -> None:
-    manifest = exported.manifest
-    synthetic = manifest["by_source"].get("synthetic", 0)
-    if synthetic:
-        out.note(f"synthetic data: {synthetic:,} of these decisions come from a sample world, not from users.")
-    out.line(f"{exported.file}  {manifest['decisions']:,} decisions, {manifest['bytes']:,} bytes, {exported.format}.")
-    for why, count in manifest["left_out"].items():
-        out.note(f"left out: {count:,} decisions ({why}), which this format cannot express.")
-    out.line(f"{exported.file}.manifest.json  counts by source, filters, reward versions, SHA-256.")
+        return {"task": self.task, **leaks_document(self.leaks)}
 
 
-for _command in (stats, log, export, import_, mine, transform, leaks, copy, delete, retain):
+@renders(TaskLeaks)
+def _task_leaks(out: Output, checked: TaskLeaks) -> None:
+    render(out, checked.leaks)
+    if not checked.leaks.found:
+        out.line(f"No field of {checked.task!r} gives the outcome away ({checked.leaks.labelled:,} rows checked).")
+
+
+_LEAKS = RecordTable[Any](  # of leaks
+    text("leaky field", lambda leak: leak.field),
+    text("where", lambda leak: leak.where),
+    text("how", lambda leak: leak.kind),
+    text("label", lambda leak: leak.label),
+    value("rows", lambda leak: leak.hits),
+    value("of", lambda leak: leak.rows),
+)
+
+
+@renders("Leaks")
+def _leaks(out: Output, leaks: Leaks) -> None:
+    _LEAKS.print(out, leaks.found)
+    if leaks.found:
+        out.note(
+            f"leak: {leaks.flagged:,} of {leaks.labelled:,} labelled rows give their outcome away; "
+            f"learning leaves {', '.join(leaks.fields)} out."
+        )
+    if leaks.backwards:
+        out.note(f"clock: {leaks.backwards:,} outcomes are dated before their decision.")
+    if leaks.twins:
+        out.note(
+            f"duplicates: {leaks.twins:,} held-out rows have a text that is also trained on "
+            f"({leaks.exact_twins:,} identical)."
+        )
+
+
+for _command in (stats, log, leaks, delete, retain):
     data.add_command(_command)

@@ -35,7 +35,6 @@ CORE = Kit(
         "preference": "headway.project.prove.kinds.preference:PREFERENCE",
     },
     crews={"processes": "headway.loop.crew:ProcessCrew"},
-    formats={"headway": "headway.observe.ingest.headway_format:HEADWAY_FORMAT"},
     # The lines are here so that --help imports no command; a test compares them with the commands.
     commands={
         "up": _command("up", "Start everything: the server, the loop that learns, and the page.", "Start"),

@@ -16,9 +16,7 @@ from headway.project.project import Project
 
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport
-    from headway.project.data.import_file import ImportReport
     from headway.project.data.leaks import leaks_document
-    from headway.project.data.transform import TransformReport
     from headway.project.decide.consider import Ask, Considered
     from headway.project.decide.elsewhere import recorded
     from headway.project.decide.inputs import Details, Offer, situation_of
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from headway.project.inspect import JudgedEvidence, task_evidence, task_status
     from headway.project.inspect.story import task_story
     from headway.project.inspect.worth import task_worth
-    from headway.project.learn import encoder_spec, labelled_rows
+    from headway.project.learn import encoder_spec, labelled_rows, readable
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.finality import changing_outcomes
     from headway.project.prove.fitting import unfit_sentences
@@ -52,7 +50,6 @@ __all__ = [
     "DeletionReport",
     "Details",
     "Examined",
-    "ImportReport",
     "JudgedEvidence",
     "Offer",
     "Project",
@@ -60,7 +57,6 @@ __all__ = [
     "ProofQuestion",
     "Published",
     "Serving",
-    "TransformReport",
     "Unread",
     "VoteTally",
     "WrittenWeight",
@@ -76,6 +72,7 @@ __all__ = [
     "leaks_document",
     "logged",
     "publish_policy",
+    "readable",
     "record_change",
     "recorded",
     "situation_of",
@@ -93,13 +90,11 @@ __all__ = [
 # Loaded on first use: a deciding server needs no code that learns, proves, imports or deletes.
 _WHERE = {
     "data.erase": ("DeletionReport",),
-    "data.import_file": ("ImportReport",),
     "data.leaks": ("leaks_document",),
-    "data.transform": ("TransformReport",),
     "decide.consider": ("Ask", "Considered"),
     "decide.inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence", "task_evidence", "task_status"),
-    "learn": ("encoder_spec", "labelled_rows"),
+    "learn": ("encoder_spec", "labelled_rows", "readable"),
     "prove.examine": ("Examined", "examine"),
     "prove.finality": ("changing_outcomes",),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),

@@ -1,16 +1,13 @@
-"""testing — the contracts of every family, world and format, for the tests of kits.
+"""testing — the contracts of every family and world, for the tests of kits.
 
     from headway.nouns.kit import catalogue
-    from headway.testing import format_contract, learner_contract, world_contract
+    from headway.testing import learner_contract, world_contract
 
     def test_the_family_satisfies_the_contract():
         learner_contract(catalogue(("acme",)), "acme", least=0.9)
 
     def test_the_world_satisfies_the_contract():
         world_contract(world)                              # world(count=…) makes copies of it
-
-    def test_the_format_satisfies_the_contract():
-        format_contract(FORMAT, [{"id": 1, "model": "small", "score": 0.5}])
 
 A contract raises an AssertionError with the expectation. The built-in kits are tested by the same contracts.
 
@@ -21,7 +18,6 @@ May import: project, learn, prove, decide, observe, encode, nouns.
 
 from headway.testing.evidence import evidence_contract
 from headway.testing.factored import factored_world_contract, heads_contract
-from headway.testing.formats import format_contract
 from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
 from headway.testing.worlds import world_contract
@@ -33,7 +29,6 @@ __all__ = [
     "MemoryLog",
     "evidence_contract",
     "factored_world_contract",
-    "format_contract",
     "heads_contract",
     "identity",
     "learner_contract",

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headway.kits.audit.audit import audit_files
+from headway.kits.data import files, text_files
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest import files, text_files
 
 HEAD = "reward,propensity,target_probability\n"
 ROW = b'{"reward": 1, "propensity": 0.5, "target_probability": 0.5}\n'

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from headway.kits.data import Format, Options, Problem, Record, read
+from headway.kits.data import detect as detect_among
 from headway.nouns.kit import catalogue
-from headway.observe.ingest import Format, Options, Problem, Record, read
-from headway.observe.ingest import detect as detect_among
 
 __all__ = ["FORMATS", "Write", "detect", "problem", "records"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.observe.ingest import Options, Record, Skipped, read
+from headway.kits.data import Options, Record, Skipped, read
 from tests.kits.formats.reader import Write, detect, records
 from tests.kits.formats.rows import REVIEW, ROUND, event
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.observe.ingest import Options, read
+from headway.kits.data import Options, read
 from tests.kits.formats.reader import Write, detect, problem, records
 from tests.kits.formats.rows import routed, routing, step
 

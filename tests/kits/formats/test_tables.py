@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headway.kits.data import Options, Problem, Record, read
 from headway.kits.prompts import MUTATIONS
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue
-from headway.observe.ingest import Options, Problem, Record, read
 from tests.kits.formats.reader import FORMATS, Write, detect, problem, records
 
 

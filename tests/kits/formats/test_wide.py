@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.kits.data import Options, Record
 from headway.kits.formats.wide import WIDE, looks_wide
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest import Options, Record
 
 ROWS = [
     (

@@ -19,8 +19,8 @@ from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.programs import shape_named
 from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape
+from headway.kits.data.files import digest_of
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest.files import digest_of
 from headway.prove.about import About
 from headway.prove.sequential import ALPHA
 

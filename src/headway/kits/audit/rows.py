@@ -13,10 +13,10 @@ from typing import Any
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.programs import SHAPES
 from headway.kits.audit.shape import LogShape, first_of, look
+from headway.kits.data.fields import Wrong, parsed_time, shown
+from headway.kits.data.files import kind_of, rows_of
+from headway.kits.data.records import Problem
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest.fields import Wrong, parsed_time, shown
-from headway.observe.ingest.files import kind_of, rows_of
-from headway.observe.ingest.records import Problem
 
 __all__ = ["MODEL", "Choice", "ChoiceOutcome", "LogRows", "fields_of", "guess", "read_rows"]
 

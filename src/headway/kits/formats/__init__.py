@@ -10,6 +10,7 @@ from headway.nouns.kit import Kit
 KIT = Kit(
     name="formats",
     summary="Import jfl, SAGE and chat logs and any table; export SAGE rows.",
+    needs=("data",),
     formats={
         "jfl-buffer": "headway.kits.formats.jfl:BUFFER",
         "jfl-journal": "headway.kits.formats.jfl_events:JOURNAL",

@@ -14,8 +14,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from headway.nouns.records import Candidate, Value
-from headway.observe.ingest.fields import (
+from headway.kits.data.fields import (
     Wrong,
     checked_text,
     fields_left,
@@ -26,8 +25,9 @@ from headway.observe.ingest.fields import (
     shown,
     text_of,
 )
-from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import ImportedSignal, Options, Record
+from headway.kits.data.formats import Format, by_line
+from headway.kits.data.records import ImportedSignal, Options, Record
+from headway.nouns.records import Candidate, Value
 
 __all__ = [
     "CHAT",

@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
+from headway.kits.data.fields import Wrong, checked_text, flat, integer, moment, name_of, number, shown
+from headway.kits.data.formats import Format
+from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Source
-from headway.observe.ingest.fields import Wrong, checked_text, flat, integer, moment, name_of, number, shown
-from headway.observe.ingest.formats import Format
-from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
 __all__ = ["COLUMNS", "ROLES", "read_columns"]
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.kits.data.fields import Wrong, fields_left, finite, flat, moment, name_of, object_of, text_of
+from headway.kits.data.formats import Format, by_line
+from headway.kits.data.records import ImportedSignal, Options, Record
 from headway.nouns.records import Candidate, Value
-from headway.observe.ingest.fields import Wrong, fields_left, finite, flat, moment, name_of, object_of, text_of
-from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import ImportedSignal, Options, Record
 
 TASK = "next-action"
 LABEL = "composite_delta"

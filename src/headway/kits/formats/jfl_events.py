@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headway.kits.data.fields import Wrong, fields_left, flat, moment, name_of, number, object_of, text_of
+from headway.kits.data.formats import Format, by_line
+from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 from headway.kits.formats.jfl import LABEL, TASK, signals_of
 from headway.nouns.records import Candidate, Value
-from headway.observe.ingest.fields import Wrong, fields_left, flat, moment, name_of, number, object_of, text_of
-from headway.observe.ingest.formats import Format, by_line
-from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row, Skipped
 
 MEASURED, INFERRED = "mined:measured", "mined:inferred"
 _TYPES = {

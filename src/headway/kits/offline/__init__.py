@@ -10,7 +10,7 @@ from headway.nouns.kit import Command, Family, Kit
 KIT = Kit(
     name="offline",
     summary="Learn from logs: outcome, clone and cql; compare policies; quality against cost.",
-    needs=("models", "sandbox", "practice", "prompts"),
+    needs=("models", "sandbox", "data", "practice", "prompts"),
     families={
         "outcome": Family(
             kinds=("choice",),

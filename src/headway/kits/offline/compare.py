@@ -184,6 +184,6 @@ def _json(value: Any) -> bytes:
 
 
 def _digest(path: Path) -> str:
-    from headway.observe.ingest.files import digest_of
+    from headway.kits.data.files import digest_of
 
     return digest_of(path)

@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from headway.kits.data.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
+from headway.kits.data.formats import Format
+from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
 from headway.kits.prompts import MUTATIONS
 from headway.nouns.records import Candidate
-from headway.observe.ingest.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
-from headway.observe.ingest.formats import Format
-from headway.observe.ingest.records import ImportedSignal, Options, Problem, Record, Row
 
 __all__ = ["EXPERIENCES", "looks_like_experience", "read_experiences"]
 

@@ -25,8 +25,6 @@ from headway.project.project.folder import ProjectFolder
 if TYPE_CHECKING:
     import headway.project.alarm
     import headway.project.data.erase
-    import headway.project.data.import_file
-    import headway.project.data.transform
     import headway.project.experiment
     import headway.project.guard
     import headway.project.inspect
@@ -93,8 +91,6 @@ class Project(ProjectFolder):
     close_alarm = at.guard.close_alarm
     alarms = at.alarm.alarms
 
-    import_file = at.data.import_file.import_file
-    transform = at.data.transform.transform
     erase = at.data.erase.erase
     retain = at.data.erase.retain
 

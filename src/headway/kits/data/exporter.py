@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular
-from headway.nouns.errors import Conflict, Unavailable
-from headway.nouns.ids import id_bytes
+from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
+from headway.nouns.errors import Unavailable
+from headway.nouns.ids import episode_id, id_bytes, id_text
 from headway.nouns.protocols import Progress
 from headway.nouns.records import SOURCES, Decision, Source
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import as_text, having_details
 from headway.observe.details import read as read_details
-from headway.observe.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
 from headway.observe.query import Query
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
 
@@ -81,14 +81,13 @@ def export(
 
     `writer` writes a format that a kit adds.
     """
-    if path.exists() and not overwrite:
-        raise Conflict(
-            f"{str(path)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
-        )
     tally = _ExportTally()
     left_out: Counter[str] = Counter()
     try:
-        with replacing(path) as scratch, writing(scratch, format, writer, database, left_out) as write:
+        with (
+            replacing(path, overwrite=overwrite) as scratch,
+            writing(scratch, format, writer, database, left_out) as write,
+        ):
             for page in _pages(records(database, query, wanted, details=writer is None)):
                 write(page)
                 tally.add(page)
@@ -234,8 +233,6 @@ def _record(decision: Decision) -> Record:
 
 
 def _episode(decision: Decision) -> str:
-    from headway.nouns.ids import episode_id
-
     return episode_id(decision.task, decision.situation.episode or "")
 
 
@@ -257,8 +254,6 @@ def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
 
 def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Record]]:
     """Live signals by decision or episode id."""
-    from headway.nouns.ids import id_text
-
     signals: dict[str, list[Record]] = {}
     for chunk in chunks(subjects):
         rows = database.query(

@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from headway.kits.data.fields import Wrong
+from headway.kits.data.files import rows_of
+from headway.kits.data.records import Options, Problem, Record, Row, Skipped
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest.fields import Wrong
-from headway.observe.ingest.files import rows_of
-from headway.observe.ingest.records import Options, Problem, Record, Row, Skipped
 
 __all__ = ["VERSION", "Format", "Item", "by_line", "detect", "read"]
 

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from headway.kits.data.records import Record
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import read as read_details
-from headway.observe.ingest.records import Record
 from headway.observe.query import Query
 from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
 from headway.observe.store import Store, WriteTransaction

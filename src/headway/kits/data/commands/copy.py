@@ -15,7 +15,7 @@ from headway.cli.verb import Session, verb
 from headway.nouns.errors import UnknownName
 
 if TYPE_CHECKING:
-    from headway.observe.copy_store import Copied
+    from headway.kits.data.copy_store import Copied
     from headway.observe.database import Database
 
 __all__ = ["copy"]
@@ -31,7 +31,7 @@ def copy(session: Session, source: str, target: str) -> None:
     store that headway.toml or HEADWAY_STORE_URL names. An interrupted copy continues where it stopped; at the end both
     stores are compared.
     """
-    from headway.observe.copy_store import copy as write
+    from headway.kits.data.copy_store import copy as write
 
     with ExitStack() as stack:
         stores = [_open(session, place, create=place is target) for place in (source, target)]

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from headway.files import open_regular
 from headway.nouns.cell import guarded
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.nouns.errors import Conflict, InvalidInput, MissingExtra
 from headway.observe.database import Database
 from headway.observe.rows import dumps
 
@@ -28,8 +28,12 @@ FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     """A temporary file next to `path` that replaces it if the block succeeds, and is deleted if it fails."""
+    if path.exists() and not overwrite:
+        raise Conflict(
+            f"{str(path)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
+        )
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
     os.close(handle)
     scratch = Path(name)

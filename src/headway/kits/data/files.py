@@ -26,11 +26,10 @@ from typing import IO, Any, Literal
 import msgspec
 
 from headway.files import open_regular
-from headway.nouns.errors import InvalidInput
-from headway.observe.ingest.fields import shown
-from headway.observe.ingest.parquet import batches
-from headway.observe.ingest.records import Problem, Row
-from headway.observe.ingest.text_files import (
+from headway.kits.data.fields import shown
+from headway.kits.data.parquet import batches
+from headway.kits.data.records import Problem, Row
+from headway.kits.data.text_files import (
     LONGEST,
     MOST_COLUMNS,
     MOST_EMPTY,
@@ -40,6 +39,7 @@ from headway.observe.ingest.text_files import (
     delimiter_of,
     encoding_of,
 )
+from headway.nouns.errors import InvalidInput
 
 Kind = Literal["jsonl", "csv", "parquet"]
 _BOM = b"\xef\xbb\xbf"

@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from headway.kits.data.files import digest_of, kind_of
+from headway.kits.data.formats import VERSION, Format, Item, detect, read
+from headway.kits.data.records import Options, Problem, Record, Skipped
+from headway.kits.data.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.protocols import Progress
 from headway.nouns.records import Situation
 from headway.observe.experience import part_of_group
-from headway.observe.ingest.files import digest_of, kind_of
-from headway.observe.ingest.formats import VERSION, Format, Item, detect, read
-from headway.observe.ingest.records import Options, Problem, Record, Skipped
-from headway.observe.ingest.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
-from headway.project.data.leaks import leaks_document
+from headway.project import leaks_document
 from headway.reward.presets import PRESETS
 
 if TYPE_CHECKING:

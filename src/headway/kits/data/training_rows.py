@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import Conflict
+from headway.kits.data.export_files import replacing
 from headway.nouns.protocols import Progress
 from headway.observe.rows import dumps
-from headway.project.learn import LEARNED_PARTS, Readable, readable
+from headway.project import readable
 
 if TYPE_CHECKING:
     from headway.nouns.records import Settled
+    from headway.observe.experience import Recorded
     from headway.project import Project
+
+_PARTS = ("train", "tune")  # that learners read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +49,12 @@ def transform(
 
     The file appears completely or not at all.
     """
-    if out.exists() and not overwrite:
-        raise Conflict(
-            f"{str(out)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
-        )
     project.settings.task(task)
-    source = readable(project, task, trust=trust, mined=mined)
     parts: Counter[str] = Counter()
     sources: Counter[str] = Counter()
-    with _whole_file(out) as file:
-        for part, row in _rewarded(source):
+    with replacing(out, overwrite=overwrite) as scratch, scratch.open("w", encoding="utf-8") as file:
+        source = readable(project, task, trust=trust, mined=mined)
+        for part, row in _rewarded(source.experience):
             parts[part] += 1
             sources[row.decision.source] += 1
             file.write(f"{dumps(_row(row, part))}\n")
@@ -68,7 +64,7 @@ def transform(
         task=task,
         file=str(out),
         rows=parts.total(),
-        parts={part: parts[part] for part in LEARNED_PARTS},
+        parts={part: parts[part] for part in _PARTS},
         sources=dict(sorted(sources.items())),
         left_out=source.left_out,
         upto=source.upto,
@@ -76,26 +72,11 @@ def transform(
     )
 
 
-def _rewarded(source: Readable) -> Iterator[tuple[str, Settled]]:
-    for part in LEARNED_PARTS:
-        for row in source.experience.part(part):
+def _rewarded(experience: Recorded) -> Iterator[tuple[str, Settled]]:
+    for part in _PARTS:
+        for row in experience.part(part):
             if row.reward is not None:
                 yield part, row
-
-
-@contextmanager
-def _whole_file(out: Path) -> Iterator[TextIO]:
-    """A temporary file next to `out` that takes its name once it is complete."""
-    handle, name = tempfile.mkstemp(prefix=f".{out.name[:100]}-", dir=out.parent)
-    scratch = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(out)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _row(row: Settled, part: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from headway.kits.data.formats import Format
+from headway.kits.data.records import Options, Problem, Record, Skipped
 from headway.nouns.errors import InvalidInput
-from headway.observe.ingest import Format, Options, Problem, Record, Skipped
 
 _STRANGE: tuple[dict[str, Any], ...] = ({}, {"something": "else"}, {"id": None, "action": [], "reward": "much"})
 

@@ -1,0 +1,100 @@
+"""data — imports history from elsewhere, exports what was recorded, copies a store into another.
+
+    from headway.kits.data import import_file
+
+    import_file(project, "training-buffer.jsonl").stored    # also project.import_file("training-buffer.jsonl")
+
+files.py, text_files.py, parquet.py   the rows of a file: JSON lines, CSV, Parquet, also gzipped
+fields.py, records.py, formats.py     what a format reads of a row; kits add formats
+importer.py, store_records.py         a file into the store, each record once
+exporter.py, export_files.py          decisions with their outcomes into a file, and a manifest
+training_rows.py                      the input of `learn` as a file
+copy_store.py                         a whole store into another, row for row
+
+A reader changes nothing and does not use the current configuration: candidates, models and rewards come from the row.
+Missing values (above all the probability of the action) stay unknown. Not covered: files over a network, archives other
+than gzip, spreadsheets.
+
+Takes: files, or a store.   Gives: records in the store, files, a copy.
+Never: guesses a propensity; stores a part of a file that has a bad line, unless it is told to skip.
+May import: cli, project, settings, prove, reward, observe, files, nouns.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from headway.nouns.kit import Command, Kit, load
+
+if TYPE_CHECKING:
+    from headway.kits.data.contract import format_contract
+    from headway.kits.data.exporter import ExportFilter, export
+    from headway.kits.data.formats import Format, by_line, detect, read
+    from headway.kits.data.importer import ImportReport, import_file
+    from headway.kits.data.records import Options, Problem, Record, Skipped
+    from headway.kits.data.training_rows import TransformReport, transform
+
+__all__ = [
+    "KIT",
+    "ExportFilter",
+    "Format",
+    "ImportReport",
+    "Options",
+    "Problem",
+    "Record",
+    "Skipped",
+    "TransformReport",
+    "by_line",
+    "detect",
+    "export",
+    "format_contract",
+    "import_file",
+    "read",
+    "transform",
+]
+
+KIT = Kit(
+    name="data",
+    summary="Import, export and copy what was recorded.",
+    formats={"headway": "headway.kits.data.headway_format:HEADWAY_FORMAT"},
+    verbs={
+        "import_file": "headway.kits.data.importer:import_file",
+        "transform": "headway.kits.data.training_rows:transform",
+    },
+    commands={
+        "data import": Command(
+            "headway.kits.data.commands.imports:import_",
+            "Import history from elsewhere: logs, training buffers, journals, tables.",
+        ),
+        "data mine": Command(
+            "headway.kits.data.commands.imports:mine",
+            "Mine weak labels from jfl journals and events; a folder is searched for them.",
+        ),
+        "data export": Command(
+            "headway.kits.data.commands.exports:export",
+            "Write decisions with their signals and outcomes to a file, and a manifest next to it.",
+        ),
+        "data transform": Command(
+            "headway.kits.data.commands.exports:transform",
+            "Write the input of `learn`: one JSON object per row with its part of the split, without leaky fields.",
+        ),
+        "data copy": Command(
+            "headway.kits.data.commands.copy:copy",
+            "Copy a whole store into another, SQLite or PostgreSQL, row for row.",
+        ),
+    },
+)
+
+_WHERE = {
+    "contract": ("format_contract",),
+    "exporter": ("ExportFilter", "export"),
+    "formats": ("Format", "by_line", "detect", "read"),
+    "importer": ("ImportReport", "import_file"),
+    "records": ("Options", "Problem", "Record", "Skipped"),
+    "training_rows": ("TransformReport", "transform"),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(f"{__name__}.{_MODULES[name]}:{name}")
