@@ -4,9 +4,6 @@
         server.post("/chat/completions", body)                    # the bytes of a 2xx answer
         server.post("/embeddings", body, tries=5)                 # 429, 5xx and broken connections are tried again
 
-    pool = AsyncOutgoing(connections=256)                         # for an event loop; answers may be read in pieces
-    answer = await pool.open(url, body, headers, timeout_s=60.0, until=time.monotonic() + 60.0, most_bytes=8_000_000)
-
 Anything but a usable answer is a `CallFailed`. Its text never contains a key: exceptions of the connection are not
 repeated, and the key is replaced in the server's message. A redirect is a failure, so that a key goes
 only to the address it was given for. Proxies, cookies and .netrc of the environment are not used. Nothing is
@@ -18,11 +15,10 @@ done twice.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, Self, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
@@ -31,12 +27,21 @@ from headway.client.answers import retry_after_s
 if TYPE_CHECKING:  # a fifth of the start of a server, and most never call another one: imported by the first call
     import httpx
 
-__all__ = ["AsyncAnswer", "AsyncOutgoing", "CallFailed", "Outgoing"]
+__all__ = [
+    "ERROR_BYTES",
+    "KEEPALIVE_S",
+    "CallFailed",
+    "Outgoing",
+    "connection_failure",
+    "failure_of",
+    "post_request",
+    "too_large",
+]
 
 ERROR_BYTES = 65_536  # characters of a refusal's message
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 20.0
-_KEEPALIVE_S = 30.0
+KEEPALIVE_S = 30.0
 
 Kind = Literal["timeout", "unreachable", "broken", "busy", "status", "malformed", "too_large"]
 
@@ -124,7 +129,7 @@ class Outgoing:
 
         headers = [("authorization", f"Bearer {self._key}")] if self._key else []
         until = time.monotonic() + self._timeout_s
-        request = _request(self.url + path, body, headers, self._timeout_s)
+        request = post_request(self.url + path, body, headers, self._timeout_s)
         try:
             response = self._pool().handle_request(request)
             try:
@@ -144,7 +149,7 @@ class Outgoing:
         # The transport, not a client: it has no redirects, cookies, proxies or authentication to turn off.
         with self._lock:
             if self._transport is None:
-                limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=_KEEPALIVE_S)
+                limits = httpx.Limits(max_connections=self._connections, keepalive_expiry=KEEPALIVE_S)
                 self._transport = httpx.HTTPTransport(trust_env=False, limits=limits)
             return self._transport
 
@@ -178,109 +183,6 @@ class Outgoing:
         return (line.replace(self._key, "***") if self._key else line)[:200]
 
 
-class AsyncOutgoing:
-    """A pool of connections to any number of servers. Lives in one event loop."""
-
-    def __init__(self, *, connections: int, keepalive: int = 64) -> None:
-        import httpx  # noqa: F401 — here, not within the time limit of the first call
-
-        self._connections, self._keepalive = connections, keepalive
-        self._transport: httpx.AsyncHTTPTransport | None = None
-
-    async def open(
-        self,
-        url: str,
-        body: bytes,
-        headers: Iterable[tuple[str, str]],
-        *,
-        timeout_s: float,
-        until: float,
-        most_bytes: int,
-        accept: str = "application/json",
-        usable: frozenset[int] = frozenset(),
-    ) -> AsyncAnswer:
-        """Sends a request; returns when the headers of its answer are here, with a status of 2xx or in `usable`.
-
-        `until` is a moment of the monotonic clock. A key goes into `headers`.
-        """
-        import httpx
-
-        request = _request(url, body, headers, timeout_s, accept)
-        try:
-            async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                response = await self._pool().handle_async_request(request)
-        except (TimeoutError, httpx.TransportError) as error:
-            raise connection_failure(error, timeout_s) from error
-        failure = failure_of(response, usable)
-        if failure is not None:
-            await response.aclose()
-            raise failure
-        return AsyncAnswer(response, timeout_s, most_bytes)
-
-    async def aclose(self) -> None:
-        if self._transport is not None:
-            await self._transport.aclose()
-            self._transport = None
-
-    def _pool(self) -> httpx.AsyncHTTPTransport:
-        import httpx
-
-        if self._transport is None:
-            limits = httpx.Limits(
-                max_connections=self._connections,
-                max_keepalive_connections=self._keepalive,
-                keepalive_expiry=_KEEPALIVE_S,
-            )
-            self._transport = httpx.AsyncHTTPTransport(trust_env=False, limits=limits)
-        return self._transport
-
-
-class AsyncAnswer:
-    """An answer whose headers are here; its body is read in pieces, as fast as they are taken."""
-
-    def __init__(self, response: httpx.Response, timeout_s: float, most_bytes: int) -> None:
-        self.status = response.status_code
-        self.media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        self.headers: Mapping[str, str] = response.headers
-        self._response = response
-        self._pieces = aiter(cast("httpx.AsyncByteStream", response.stream))
-        self._timeout_s, self._most_bytes = timeout_s, most_bytes
-        self._size = 0
-
-    async def piece(self, within_s: float) -> bytes:
-        """The next bytes; b"" at the end."""
-        import httpx
-
-        try:
-            async with asyncio.timeout(within_s):
-                piece = await anext(self._pieces, b"")
-        except (TimeoutError, httpx.TransportError) as error:
-            raise connection_failure(error, self._timeout_s) from error
-        self._size += len(piece)
-        if self._size > self._most_bytes:
-            raise too_large(self._most_bytes)
-        return piece
-
-    async def whole(self, until: float) -> bytes:
-        """All of it, before a moment of the monotonic clock."""
-        pieces = []
-        while piece := await self.piece(max(0.0, until - time.monotonic())):
-            pieces.append(piece)
-        return b"".join(pieces)
-
-    async def beginning(self, until: float) -> bytes:
-        """The message of an error, truncated."""
-        self._most_bytes = max(self._most_bytes, ERROR_BYTES)
-        content = b""
-        while len(content) < ERROR_BYTES and (piece := await self.piece(max(0.0, until - time.monotonic()))):
-            content += piece
-        return content
-
-    async def close(self) -> None:
-        """Releases the connection; one whose answer is not complete is cut, which ends the work at the other end."""
-        await self._response.aclose()
-
-
 def failure_of(response: httpx.Response, usable: frozenset[int] = frozenset()) -> CallFailed | None:
     """Why an answer cannot be used, by its headers."""
     status = response.status_code
@@ -311,7 +213,7 @@ def too_large(most_bytes: int) -> CallFailed:
     return CallFailed("too_large", f"sent more than {most_bytes:,} bytes")
 
 
-def _request(
+def post_request(
     url: str, body: bytes, headers: Iterable[tuple[str, str]], timeout_s: float, accept: str = "application/json"
 ) -> httpx.Request:
     import httpx

@@ -111,7 +111,7 @@ def curve(session: Session, done: Practised) -> tuple[str | None, str]:
         return None, "nothing was evaluated"
     path = session.folder / f"{done.task}-curve.png"
     try:
-        from headway.cli.picture import curve_picture
+        from headway.kits.practice.picture import curve_picture
 
         curve_picture(path, done.world, done.curve, done.target)
     except MissingExtra as error:

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from math import ceil
 from weakref import WeakKeyDictionary
 
-from headway.client.outgoing import AsyncAnswer, AsyncOutgoing, CallFailed
+from headway.client.outgoing import CallFailed
+from headway.kits.proxy.pool import AsyncAnswer, AsyncOutgoing
 from headway.nouns.errors import Busy, HeadwayError, Unavailable
 from headway.nouns.redacted import mark
 from headway.serve.state import Server

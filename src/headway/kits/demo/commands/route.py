@@ -217,7 +217,7 @@ def true_value(project: Project, world: RoutingWorld, ref: str, seed: int) -> fl
 
 def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) -> tuple[str | None, str]:
     """The path of the plot, or the reason why there is none."""
-    from headway.cli.picture import demo_picture
+    from headway.kits.demo.picture import demo_picture
 
     assert proof.evidence is not None
     try:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from headway.client.outgoing import AsyncOutgoing, CallFailed, Outgoing
+from headway.client.outgoing import CallFailed, Outgoing
+from headway.kits.proxy.pool import AsyncOutgoing
 
 KEY = "sk-nobody-may-see-this"
 Answer = tuple[int, dict[str, str], bytes] | str
