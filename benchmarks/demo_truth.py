@@ -3,10 +3,11 @@
     python benchmarks/demo_truth.py --seeds 20 --json [--quick]
 
 The demo's own settings, users and story run against the shipped loop. After every ten seconds of demo time, all stored
-evidence, verdict sentences, pages, curves and the experiment are read, as `status`, `prove`, the page and `experiment`
-show them. Counted are numbers outside of the range of the rewards, bounds that do not hold their estimate or contradict
-their verdict, sentences that say more than the bounds, and bounds that do not hold the true difference, which only the
-sample world knows (until the vendor's model degrades: then there is no one true difference).
+evidence, verdict sentences, pages, curves, alarms, the experiment and the sentence about money and quality are read, as
+`status`, `prove`, the page and `experiment` show them. Counted are numbers outside of the range of the rewards, bounds
+that do not hold their estimate or contradict their verdict, sentences that say more than the bounds, and bounds that do
+not hold the true difference, which only the sample world knows (until the vendor's model degrades: then there is no one
+true difference). 95% intervals may miss the truth in 5%: how often they hold it is counted, not expected.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ from headway.loop.when import Machine
 from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import decision_id
+from headway.nouns.worth import TaskWorth, money
 from headway.project import Project
 from headway.prove import report
 
 RATES = {"route": 24, "draft": 20}  # decisions per second, as in the demo
 PROBES = 400
-AT_LEAST = re.compile(r"(better|worse)[^:]*: by at least ([0-9.]+)")
+MOST_SAVED = 1000.0 * (traffic._COST_USD["large"] - traffic._COST_USD["small"]) + 1e-9  # per 1,000 requests
+AT_LEAST = re.compile(r"(better|worse)[^:]*: about [^;]+; certainly (?:more|less) than [+-]([0-9]+\.[0-9]+)")
 SIGNED = re.compile(r"[+−-][0-9]+\.[0-9]+")
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -85,6 +88,7 @@ class Play:
         self.seen: set[str] = set()
         self.events: set[str] = set()
         self.values: dict[tuple[str, str], float] = {}
+        self.kept: dict[tuple[str, str, str], dict[str, float]] = {}
         (self.folder / "headway.toml").write_text(SETTINGS, "utf-8")
         self.prompts = {task: iter(two_arms().sample(20_000, seed * 7 + place)) for place, task in enumerate(RATES)}
 
@@ -134,6 +138,13 @@ class Play:
             width = self.width(client, status.task)
             if status.verdict is not None:
                 self.sentence(status.verdict.text, width, None)
+            for text in (status.next.why, *status.warnings, *([status.verdict.text] if status.verdict else [])):
+                self.signed(text, width)
+            for alarm in status.alarms:
+                low, high = client.rewards(status.task).range or (0.0, 1.0)
+                self.expect(all(low <= mean <= high for mean in (alarm.before, alarm.after)), "alarm", str(alarm))
+            if status.worth is not None:
+                self.worth(status.worth, status.task, degraded=degraded and status.task == "draft")
             state = client.experiment(status.task)
             if state is not None and state.difference is not None and state.interval is not None:
                 low, high = state.interval
@@ -152,8 +163,7 @@ class Play:
         document, evidence = judged.document(), judged.evidence
         self.sentence(judged.page.headline, width, verdict)
         for text in (*judged.page.reasons, judged.page.summary):
-            for number in SIGNED.findall(text):
-                self.expect(abs(float(number.replace("−", "-"))) <= width + 1e-9, "number outside the range", text)
+            self.signed(text, width)
         for page in (report.text(verdict), report.markdown(verdict), report.html(verdict)):
             self.expect("inf" not in re.findall(r"[a-z]+", page) and "nan" not in page.lower().split(), "page", page)
         if document["bounds"] is None:
@@ -162,6 +172,10 @@ class Play:
         (low, high), value = document["bounds"], document["difference"]["value"]
         self.expect(-width <= low <= value <= high <= width, "bounds", f"{low} {value} {high}")
         self.expect(evidence.consistent(), "contradiction", identifier)
+        for line in judged.page.values:
+            shown = line.estimate
+            assert shown is not None
+            self.expect(-width <= shown.low <= shown.value <= shown.high <= width, f"value of {line.name}", line.text)
         if verdict.state == "pass":
             self.expect(low > 0.0, "better without a bound above 0", f"{low}")
         if verdict.state == "worse":
@@ -179,6 +193,26 @@ class Play:
             if verdict is not None and verdict.evidence is not None:
                 least = verdict.evidence.proven(side)
                 self.expect(least is not None and abs(float(number) - least) < 1e-3, "sentence is not the bound", text)
+
+    def signed(self, text: str, width: float) -> None:
+        for number in SIGNED.findall(text):
+            self.expect(abs(float(number.replace("−", "-"))) <= width + 1e-9, "number outside the range", text)
+
+    def worth(self, worth: TaskWorth, task: str, *, degraded: bool) -> None:
+        """The sentence about money and quality: possible numbers, the same as in the record, and close to the truth."""
+        shown = {"saved": worth.saved, "ratio": worth.ratio, "gap": worth.gap}
+        for name, measure in shown.items():
+            if measure is None:
+                continue
+            least, most = {"saved": (-MOST_SAVED, MOST_SAVED), "ratio": (0.0, 2.0), "gap": (-1.0, 1.0)}[name]
+            self.expect(least <= measure.value <= most, f"{name} impossible", worth.text)
+            self.expect(measure.low <= measure.value <= measure.high, f"{name} outside its interval", worth.text)
+            number = f"{measure.value:.0%}" if name == "ratio" else money(abs(measure.value), "")
+            self.expect(name == "gap" or number in worth.text, f"{name} not in the sentence", worth.text)
+            if not degraded:
+                truth = self.earns(task, worth.policy, worth.against)[name]
+                self.wrong[f"95% intervals: {name}"] += 1
+                self.wrong[f"95% intervals that hold the truth: {name}"] += measure.low <= truth <= measure.high
 
     def expect(self, right: bool, what: str, detail: str) -> None:
         self.wrong["numbers checked"] += 1
@@ -199,6 +233,30 @@ class Play:
                 known = float(np.mean([self.earned(project, task, prompt) for prompt in two_arms().sample(PROBES, 99)]))
             self.values[task, policy] = known
         return known
+
+    def earns(self, task: str, policy: str, against: str) -> dict[str, float]:
+        """What the policy saves per 1,000 requests and keeps of the quality, against always taking one action."""
+        known = self.kept.get((task, policy, against))
+        if known is None:
+            with Project(self.folder, environ={"HEADWAY_POLICY": policy}, clock=self.clock, seed=0) as project:
+                rows = [self.parts(project, task, prompt, against) for prompt in two_arms().sample(5 * PROBES, 98)]
+            cost, quality, fixed_cost, fixed_quality = np.mean(rows, axis=0).tolist()
+            known = self.kept[task, policy, against] = {
+                "saved": 1000.0 * (fixed_cost - cost), "ratio": quality / fixed_quality, "gap": quality - fixed_quality,
+            }  # fmt: skip
+        return known
+
+    @classmethod
+    def parts(cls, project: Project, task: str, prompt: RoutingPrompt, against: str) -> tuple[float, ...]:
+        """Cost and quality of the current policy, and of one action, for a prompt."""
+        more: dict[str, Any] = {"state": dict(prompt.state)} if task == "route" else {}
+        made = project.consider(task, prompt.text, None, role=prompt.role, **more).decision
+        shares = {one.name: share for one, share in zip(made.candidates, made.probabilities, strict=True)}
+        drafts = {"house": traffic._HOUSE, "vendor": traffic._VENDOR}
+        costs = {name: traffic._COST_USD.get(name, 0.0) for name in shares}
+        goods = drafts if task == "draft" else {name: prompt.expected(name) + 20.0 * costs[name] for name in shares}
+        mean = [sum(share * each[name] for name, share in shares.items()) for each in (costs, goods)]
+        return *mean, costs[against], goods[against]
 
     @staticmethod
     def earned(project: Project, task: str, prompt: RoutingPrompt) -> float:

@@ -69,7 +69,7 @@ def test_a_margin_counts_in_every_step_from_plan_to_promotion(tmp_path: Path) ->
         assert passes.evidence is not None
         assert passes.evidence.bounds is not None
         assert 0.05 <= passes.evidence.bounds[0] <= TRUTH <= passes.evidence.bounds[1] <= 1.0
-        assert "by at least 0." in conclusion(passes)
+        assert "certainly more than +0." in conclusion(passes)
         assert project.next_step("ask").verb == "promote"
         project.promote(task="ask")
         assert project.current("ask").ref == passes.evidence.candidate

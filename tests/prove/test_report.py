@@ -106,7 +106,7 @@ def test_refused_pages_show_no_number_that_would_be_a_guess() -> None:
 
 
 def test_the_page_words_match_the_verdict() -> None:
-    assert report.text(PAGES["pass"]).splitlines()[2].startswith("bandit@4f2a is better than rules@0: by at least 0.")
+    assert report.text(PAGES["pass"]).splitlines()[2].startswith("bandit@4f2a is better than rules@0: about +0.")
     assert "is worse than rules@0" in report.text(PAGES["worse"])
     assert "Too early to tell whether" in report.text(PAGES["wait"])
     assert "preferred 77% of the time" in report.text(PAGES["preference"])

@@ -95,7 +95,7 @@ def _numbers(out: Output, evidence: Evidence, *, estimated: bool) -> None:
     shown = f"; {percent(evidence.difference.level)} intervals" if estimated else ""
     if estimated:
         difference = evidence.difference
-        interval = f"{percent(difference.level)} display interval {gap(difference.low)} to {gap(difference.high)}"
+        interval = f"{percent(difference.level)} interval {gap(difference.low)} to {gap(difference.high)}"
         out.line(f"Estimated difference: {gap(difference.value)}, {interval}.")
     out.line(f"Evidence: {evidence.kind}, {number(evidence.n)} {evidence.unit}{size}{shown}; rule: {evidence.rule}.")
     names = {

@@ -11,7 +11,7 @@ _PER = {"log": " per decision", "world": " per episode", "heldout": " per row"}
 
 
 def conclusion(verdict: Verdict) -> str:
-    """Better, worse, too early, no difference or cannot tell: with the gate's bound, and what would tell."""
+    """Better, worse, too early, no difference or cannot tell: by how much, and what would tell."""
     evidence = verdict.evidence
     if evidence is None:
         return " ".join(verdict.reasons)
@@ -46,10 +46,10 @@ def _bound(evidence: Evidence, side: Literal["better", "worse"]) -> str:
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} comparisons with a winner"
     per = _PER.get(evidence.kind, " per row")
-    least = evidence.proven(side)
-    if least is None:
+    if evidence.proven(side) is None or evidence.bounds is None:
         return "the test proves it, and does not say by how much"
-    return f"by at least {gap(least)[1:]}{per}, by the gate's bound"
+    certain = f"more than {gap(evidence.bounds[0])}" if side == "better" else f"less than {gap(evidence.bounds[1])}"
+    return f"about {gap(evidence.difference.value)}{per}; certainly {certain}"
 
 
 def _harm(verdict: Verdict, evidence: Evidence) -> str:

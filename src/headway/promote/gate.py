@@ -352,7 +352,7 @@ def _range(evidence: Evidence) -> str:
     if evidence.bounds is None:
         return f"about {evidence.difference.value:+.4f}, without a bound"
     low, high = evidence.bounds
-    return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f} at every look"
+    return f"{evidence.difference.value:+.4f}, between {low:+.4f} and {high:+.4f}, however often you check"
 
 
 def _e(logarithm: float) -> str:

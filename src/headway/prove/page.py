@@ -166,7 +166,7 @@ def _summary(evidence: Evidence) -> str:
         if candidate is not None and current is not None
         else ""
     )
-    interval = f"95% display interval: {gap(d.low)} to {gap(d.high)}."
+    interval = f"95% interval: {gap(d.low)} to {gap(d.high)}."
     if evidence.kind not in ("log", "world"):
         better = "better" if d.value >= 0 else "worse"
         what = "predicts" if evidence.kind == "heldout" else "scores"
@@ -205,7 +205,7 @@ def _method(evidence: Evidence) -> str:
     if evidence.plan is not None:
         rule = f"The test was registered in advance with {evidence.plan.horizon:,} {evidence.unit}."
     else:
-        rule = "No length was registered in advance, so the band is wide enough to be valid at every look."
+        rule = "No length was registered in advance, so the band is wide enough to hold however often you look."
     several = f" This is test {evidence.challenger} of this task." if evidence.challenger > 1 else ""
     return f"{how} {rule} {often} A policy that is no better passes with probability about {error}.{several}"
 

@@ -135,8 +135,8 @@ def _compared(comparison: AuditComparison) -> tuple[str, str]:
     answer = _ANSWERS.get(verdict.state, verdict.state)
     if verdict.disowned or evidence.bounds is None:
         return name, f"{answer}: {page_of(verdict).reasons[0]}"
-    low, high = evidence.bounds
-    return name, f"{answer}: {evidence.difference.value:+.3f}, between {low:+.3f} and {high:+.3f} at every look"
+    value, (low, high) = evidence.difference.value, evidence.bounds
+    return name, f"{answer}: {value:+.3f}, between {low:+.3f} and {high:+.3f}, however often you check"
 
 
 def _notes(audit: Audit) -> tuple[str, ...]:
