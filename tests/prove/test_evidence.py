@@ -14,7 +14,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence, Plan
 from headway.promote.gate import verdict
 from headway.prove.diagnostics import Window
-from headway.prove.evidence import About, evidence_of, from_heldout, from_log, from_preferences, from_world
+from headway.prove.evidence import About, evidence_of, from_heldout, from_log, from_world
 from headway.prove.guards import GuardRule
 from headway.prove.log import CENSORED, FAILED, PENDING, RowOrigin
 from headway.prove.power import plan
@@ -253,20 +253,6 @@ def test_an_empty_log_is_an_error_with_a_hint() -> None:
     with pytest.raises(InvalidInput, match="no settled decision") as raised:
         from_log([], ABOUT)
     assert raised.value.code == "no_evidence"
-
-
-def test_preferences_pass_at_twenty_and_not_below() -> None:
-    assert verdict(from_preferences(41, 17, ABOUT, ties=9)).passed
-    small = from_preferences(8, 4, ABOUT)
-    assert verdict(small).state == "wait"
-    assert small.needed
-    assert verdict(from_preferences(17, 41, ABOUT)).state == "worse"
-    third = from_preferences(41, 17, replace(ABOUT, challenger=3))
-    assert third.threshold == pytest.approx(np.log(480))
-    assert not verdict(third).passed
-    assert small.difference.low + 0.5 == pytest.approx(0.3906, abs=1e-3)  # Wilson, for display
-    with pytest.raises(InvalidInput):
-        from_preferences(-1, 2, ABOUT)
 
 
 def test_a_world_is_proven_on_paired_episodes() -> None:

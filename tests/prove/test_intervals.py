@@ -56,8 +56,3 @@ def test_an_interval_holds_its_mean(values: list[float], seed: int) -> None:
 
 def test_rows_that_never_vary_have_no_width() -> None:
     assert intervals.bootstrap(np.full(100, 0.7)) == pytest.approx((0.7, 0.7))
-
-
-def test_wilson_is_the_published_interval() -> None:
-    assert intervals.wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
-    assert intervals.wilson(0, 0) == (0.0, 1.0)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.observe.database import chunks, placeholders
-from headway.observe.migrations import EVEN_PAIR
-from headway.observe.rows import decode_candidates
-
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
@@ -42,44 +38,6 @@ def latest_draws(database: Database, query: Query, task: str, most: int) -> list
     """The store's numbers of the latest draws of a task, oldest first."""
     rows = database.query(
         "SELECT seq FROM decisions WHERE task_id = ? AND draw IS NULL ORDER BY seq DESC LIMIT ?",
-        (query.name_id("task", task), most),
-    )
-    return [int(seq) for (seq,) in reversed(rows)]
-
-
-def latest_rewards(database: Database, query: Query, task: str, most: int) -> list[int]:
-    """The store's numbers of the decisions that got a reward last, among ten times as many outcomes, oldest first."""
-    rows = database.query(
-        "SELECT decision FROM (SELECT decision, reward, seq FROM settled WHERE task_id = ? ORDER BY seq DESC LIMIT ?) "
-        "AS s WHERE reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
-        "ORDER BY seq DESC LIMIT ?",
-        (query.name_id("task", task), 10 * most, most),
-    )
-    return [int(seq) for (seq,) in reversed(rows)]
-
-
-def comparisons(database: Database, query: Query, task: str, *, since: float = 0.0) -> list[int]:
-    """The store's numbers of the decisions between two candidates, oldest first."""
-    task_id = query.name_id("task", task)
-    sets = database.query(
-        "SELECT id, body FROM candidate_sets WHERE id IN "
-        "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
-        (task_id,),
-    )
-    found: list[int] = []
-    for pairs in chunks([number for number, body in sets if len(decode_candidates(body)) == 2]):
-        rows = database.query(
-            f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) AND at > ?",
-            (task_id, *pairs, int(since * 1e6)),
-        )
-        found += [int(seq) for (seq,) in rows]
-    return sorted(found)
-
-
-def latest_even_pairs(database: Database, query: Query, task: str, most: int) -> list[int]:
-    """The store's numbers of the latest even draws between two candidates, oldest first, by an index of their own."""
-    rows = database.query(
-        f"SELECT seq FROM decisions WHERE task_id = ? AND {EVEN_PAIR} ORDER BY seq DESC LIMIT ?",
         (query.name_id("task", task), most),
     )
     return [int(seq) for (seq,) in reversed(rows)]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.project.inspect.story import task_story
     from headway.project.inspect.worth import task_worth
     from headway.project.learn import encoder_spec, labelled_rows, readable
+    from headway.project.prove.budget import budget_place
     from headway.project.prove.examine import Examined, examine
     from headway.project.prove.finality import changing_outcomes
     from headway.project.prove.fitting import unfit_sentences
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from headway.project.prove.logged import logged
     from headway.project.prove.rows import agreed, speaking
     from headway.project.prove.subject import candidate_policy
-    from headway.project.prove.tally import VoteTally, vote_tally
     from headway.project.prove.unread import Unread
     from headway.project.publish import (
         Published,
@@ -58,12 +58,12 @@ __all__ = [
     "Published",
     "Serving",
     "Unread",
-    "VoteTally",
     "WrittenWeight",
     "add_bundle",
     "add_candidate",
     "agreed",
     "baseline_ref",
+    "budget_place",
     "candidate_policy",
     "changing_outcomes",
     "encoder_spec",
@@ -83,7 +83,6 @@ __all__ = [
     "task_worth",
     "unfit_sentences",
     "versions",
-    "vote_tally",
     "write_weight",
 ]
 
@@ -101,7 +100,7 @@ _WHERE = {
     "prove.logged": ("logged",),
     "prove.rows": ("agreed", "speaking"),
     "prove.subject": ("candidate_policy",),
-    "prove.tally": ("VoteTally", "vote_tally"),
+    "prove.budget": ("budget_place",),
     "prove.unread": ("Unread",),
     "publish": ("Published", "add_bundle", "add_candidate", "publish_policy", "record_change", "versions"),
     "inspect.story": ("task_story",),

@@ -1,7 +1,6 @@
-"""Evidence for the gate, of four kinds: logged decisions, preferences, fresh episodes of a world, held-out rows.
+"""Evidence for the gate, of three kinds: logged decisions, fresh episodes of a world, held-out rows.
 
 from_log(chunks, task="route", candidate="bandit@4f2a", against="rules@0")     # off-policy, from logged propensities
-from_preferences(wins, losses, …)                                             # blind A/B of two replies
 from_world(candidate_returns, current_returns, …)                             # the same seeds for both policies
 from_heldout(candidate_scores, current_scores, …)                             # later rows that training never saw
 
@@ -29,9 +28,8 @@ from headway.prove.proof import LogProof
 from headway.prove.prospect import prospect
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
-from headway.prove.votes import from_preferences
 
-__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_preferences", "from_world", "log_proof"]
+__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_world", "log_proof"]
 
 LOOK = 100  # initial number of rows between two points of the plot's curve
 

@@ -1,4 +1,4 @@
-"""Intervals for display: normal, studentised bootstrap, Wilson. Logs with all probabilities use `headway.prove.spread`.
+"""Intervals for display: normal, studentised bootstrap. Logs with all probabilities use `headway.prove.spread`.
 
 The bootstrap draws how often each row comes up. Beyond `EXACT` rows it draws for bins of neighbouring sorted values
 instead (extreme rows stay unbinned), with Poisson counts: the distribution of the resampled mean and variance is the
@@ -15,7 +15,7 @@ import numpy as np
 from headway.prove.log import Floats
 from headway.prove.sequential import quantile
 
-__all__ = ["EXACT", "bootstrap", "normal", "wilson"]
+__all__ = ["EXACT", "bootstrap", "normal"]
 
 EXACT = 4_096
 BINS = 1_024
@@ -50,17 +50,6 @@ def bootstrap(rows: Floats, *, level: float = 0.95, resamples: int = 1_000, seed
     error = sqrt(variance / n)
     low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0])
     return mean - float(high) * error, mean - float(low) * error
-
-
-def wilson(wins: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share."""
-    if n == 0:
-        return 0.0, 1.0
-    z = quantile(0.5 + level / 2.0)
-    p = wins / n
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    wide = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - wide), min(1.0, centre + wide)
 
 
 def _drawn_rows(x: Floats, resamples: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:

@@ -31,7 +31,8 @@ MEASURED = (
     "latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status", "client_gone",
     "attempt", "traceparent",
 )  # fmt: skip
-OF_REPLIES = ("edited", "critiqued", "preferred")  # on replies and votes: learning and proof read them
+VOTE = "preferred"  # which of two policies a person prefers
+OF_REPLIES = ("edited", "critiqued", VOTE)  # on replies and votes: learning and proof read them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 

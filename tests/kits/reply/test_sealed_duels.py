@@ -18,9 +18,10 @@ import headway
 from headway.kits.reply import duels
 from headway.kits.reply.comparison import digest
 from headway.kits.reply.learn.anchors import JUDGING
+from headway.kits.reply.vote_tally import vote_tally
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Learned
-from headway.project import Project, publish_policy, vote_tally
+from headway.project import Project, publish_policy
 from headway.promote.one_key import with_key_checks
 from headway.prove.sequential import e_process
 

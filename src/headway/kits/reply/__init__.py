@@ -29,6 +29,7 @@ KIT = Kit(
         "headway.kits.reply.rating_routes",
         "headway.kits.reply.duel_routes",
     ),
+    evidence={"preference": "headway.kits.reply.preference:PREFERENCE"},
     exports={"interactions": "headway.kits.reply.interactions:writer"},
     commands={
         "chat": Command(

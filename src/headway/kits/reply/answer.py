@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
+from headway.kits.reply.latest import latest_rewards
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
-from headway.observe.since import latest_rewards
 
 if TYPE_CHECKING:
     from headway.project import Considered, Details, Project

@@ -3,7 +3,7 @@
     comparison(project, "reply", policy="language@4f2a")            # a table, on held-out questions
     for pair in blind_pairs(project, "reply", …): vote(project, pair, 1.0, rater="ann")
 
-A pair is a decision between two policies that is stored when it is shown: one without a vote counts (`prove.votes`).
+A pair is a decision between two policies that is stored when it is shown: one without a vote counts (`votes.py`).
 Whose reply is shown first is drawn once more, and kept from the log until the vote. The log has a digest of the
 question (`digest`) and not its text, which is somebody's and deleted where it was asked.
 """

@@ -151,6 +151,6 @@ def votes(call: Call) -> VotesAnswer:
 
 
 def _votes(project: Project, task: str, policy: str, against: str) -> VotesAnswer:
-    from headway.project import vote_tally
+    from headway.kits.reply.vote_tally import vote_tally
 
     return msgspec.convert(vote_tally(project, task, policy, against), VotesAnswer, from_attributes=True)

@@ -4,7 +4,7 @@
     duel = seal(project, asked, ("One reply", "The other"))    # the order is drawn; who gets the duel cannot see it
     vote(project, "reply", duel.id, 1.0, rater="ann")          # 1: left is better; 0: right; ½: neither
 
-A comparison is a decision that is stored before the replies are shown: one without a vote counts (`prove.votes`). Which
+A comparison is a decision that is stored before the replies are shown: one without a vote counts (`votes.py`). Which
 reply is on the left is drawn once more and waits in a file of `.headway/work/duels`, so that neither the log nor any
 summary of it tells the order. A duel is voted on once, by whom it was made for; after a day the file is forgotten, and
 the comparison stays unanswered. Deletions reach it (`erase`).
@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from headway.files import read_regular
+from headway.kits.reply.latest import latest_even_pairs
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
-from headway.observe.since import latest_even_pairs
 
 if TYPE_CHECKING:
     from headway.observe.erasing import Erasing

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headway.kits.reply.comparison import BlindPair, vote
 from headway.kits.reply.kept import kept
+from headway.kits.reply.votes import wilson
 from headway.nouns.errors import Conflict
 from headway.nouns.protocols import Generator, Prompt, Turn
-from headway.prove.intervals import wilson
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -12,7 +12,7 @@ A policy may bring checks of its own (`quality` of a policy: what was measured a
 fails one is refused, whatever the votes say, and also before anybody has voted.
 
 Votes on other pairs of policies, and comparisons whose order was not drawn evenly, are counted and left out. One that
-was shown and has no vote counts at its worst (`prove.votes`), but not before a later one has a vote: it is recent then.
+was shown and has no vote counts at its worst (`votes.py`), but not before a later one has a vote: it is recent then.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from functools import cache
 from math import isclose
 from typing import TYPE_CHECKING
 
+from headway.kits.reply.latest import comparisons
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence, Guard
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Settled
 from headway.observe.rater_signals import RaterSignals
-from headway.observe.since import comparisons
-from headway.project.prove.kinds.kind import ProofQuestion
+from headway.project import ProofQuestion
 
 if TYPE_CHECKING:
+    from headway.kits.reply.votes import BlindComparison
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
     from headway.prove.power import Planned
-    from headway.prove.votes import BlindComparison
 
 
 SIGNAL = "preferred"
@@ -65,8 +65,8 @@ class PreferenceKind:
         return InvalidInput(f"Nobody has compared {mine} with {other} yet.", code="no_evidence", hint=hint)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.kits.reply.votes import from_votes
         from headway.prove.paired import guards_not_measured
-        from headway.prove.votes import from_votes
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)
@@ -152,7 +152,7 @@ def _exact(question: ProofQuestion, name: str) -> str:
 
 def _vote(row: Settled, *, first: bool) -> BlindComparison:
     """The comparison from the candidate's side."""
-    from headway.prove.votes import BlindComparison
+    from headway.kits.reply.votes import BlindComparison
 
     def turned(value: float) -> float:
         within = min(max(value, 0.0), 1.0)

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING
 
-from headway.project.prove.budget import name_of_test, number_of
-from headway.project.prove.kinds.kind import ProofQuestion
-from headway.project.prove.kinds.preference import PREFERENCE, votes_on
-from headway.project.prove.subject import candidate_policy, registered_plan, registered_start
-from headway.project.prove.terms import present_terms
+from headway.kits.reply.preference import PREFERENCE, votes_on
+from headway.project import ProofQuestion, budget_place, candidate_policy
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -55,8 +52,8 @@ def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTa
     settings = project.settings.task(candidate.task)
     project.settle(settings.name)
     mine, other = (candidate.ref, candidate.digest), project.servings.resolve(settings, against)
-    terms = present_terms(project, settings, mine, other)
-    shown = votes_on(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
+    question = ProofQuestion(project=project, settings=settings, candidate=mine, other=other)
+    shown = votes_on(question)
     at_random = settings.missing == "at random"
     votes, e_values, wins, against_it = list[float](), list[float](), 0, 0
     for value in (comparison.value for comparison in shown):
@@ -66,13 +63,7 @@ def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTa
         votes.append(value)
         wins, against_it = wins + (value > 0.5), against_it + (value < 0.5)
         e_values.append(exp(min(_MOST, e_process(wins, against_it))))
-    test = name_of_test(
-        registered_plan(project, settings.name),
-        PREFERENCE.name,
-        experiment=registered_start(project, settings.name, candidate.digest),
-        changed=terms.changed,
-    )
-    place = number_of(project, settings.name, terms, test)
+    place = budget_place(question, PREFERENCE.name)
     return VoteTally(
         task=settings.name,
         candidate=candidate.ref,

@@ -19,13 +19,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import exp, lgamma, log
+from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, RaterShare
 from headway.nouns.records import is_own
-from headway.prove import intervals, sequential
+from headway.prove import sequential
 from headway.prove.about import About, compose
 
 UNANSWERED = "unanswered"
@@ -83,7 +83,7 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0, una
     alpha = sequential.challenger_alpha(sequential.PREFERENCE_ALPHA, about.challenger, about.promotions)
     open_ = 0 if _at_random(about.declared) else unanswered
     n = wins + losses
-    low, high = intervals.wilson(wins, n + open_)[0], intervals.wilson(wins + open_, n + open_)[1]
+    low, high = wilson(wins, n + open_)[0], wilson(wins + open_, n + open_)[1]
     rate, threshold = wins / n if n else 0.5, log(1.0 / alpha)
     estimate = Estimate(value=rate - 0.5, low=low - 0.5, high=high - 0.5, n=n, ess=float(n), method="win rate − ½")
     better, worse = _sides(wins, losses, open_)
@@ -240,3 +240,14 @@ def _votes_needed(wins: int, losses: int, threshold: float) -> int | None:
         else:
             high = middle
     return max(0, high - n)
+
+
+def wilson(wins: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share."""
+    if n == 0:
+        return 0.0, 1.0
+    z = sequential.quantile(0.5 + level / 2.0)
+    p = wins / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    wide = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, centre - wide), min(1.0, centre + wide)

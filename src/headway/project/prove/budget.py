@@ -21,11 +21,14 @@ from headway.nouns.errors import Conflict
 from headway.nouns.evidence import Evidence, Plan, Verdict
 from headway.observe.rows import dumps
 from headway.project.prove.screen import screen
+from headway.project.prove.subject import registered_plan, registered_start
+from headway.project.prove.terms import present_terms
 from headway.project.publish import new_entry
 from headway.promote import gate
 
 if TYPE_CHECKING:
     from headway.project import Project
+    from headway.project.prove.kinds.kind import ProofQuestion
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
@@ -52,6 +55,15 @@ def number_of(project: Project, task: str, terms: Terms, test: str) -> BudgetPla
     if charged is None:
         return next_test(project, task)
     return BudgetPlace(int(charged.detail["k"]), int(charged.detail.get("promotions", 0)))
+
+
+def budget_place(question: ProofQuestion, kind: str) -> BudgetPlace:
+    """Of the test that this question asks with a kind of evidence."""
+    project, task = question.project, question.settings.name
+    terms = present_terms(project, question.settings, question.candidate, question.other)
+    start = registered_start(project, task, terms.candidate_hash)
+    test = name_of_test(registered_plan(project, task), kind, experiment=start, changed=terms.changed)
+    return number_of(project, task, terms, test)
 
 
 def keep_verdict(

@@ -9,12 +9,12 @@ from headway.observe.since import first_decided
 from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import dated
 from headway.project.prove.kinds.kind import unprovable
-from headway.project.prove.kinds.preference import SIGNAL
 from headway.project.prove.subject import current_policy, gate_rules, most_decisions, previous_policy, stored_evidence
 from headway.project.prove.terms import admission_of
 from headway.promote import gate
 from headway.promote.reliance import too_young
 from headway.promote.standing import CandidatePolicy, Standing
+from headway.reward.signals import VOTE
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
@@ -61,7 +61,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
         most=most_decisions(settings),
         settled=project.query.count_settled(task),
         since=project.query.count_settled(task, after=mark),
-        votes=project.query.count_signals(task, SIGNAL) if settings.kind == "reply" else 0,
+        votes=project.query.count_signals(task, VOTE) if settings.kind == "reply" else 0,
         retrain_after=settings.retrain_after,
         gate=settings.gate,
         promote=settings.promote,
