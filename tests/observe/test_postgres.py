@@ -13,6 +13,7 @@ from headway.loop.lock import alone
 from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings, Unavailable
 from headway.nouns.records import Outcome, Signal
 from headway.observe.database import open_database
+from headway.observe.names import Interner
 from headway.observe.settle import settle
 from tests.observe.conftest import lay, make
 from tests.postgres import Server
@@ -56,7 +57,7 @@ def test_with_the_lock_the_second_writer_waits_and_no_row_is_lost(ground, place)
 
     def slowly(connection):
         other.store._put_signal(
-            connection, other.store._names.session(connection),
+            connection, Interner(connection, {}, {}),
             Signal(subject=second.id, name="solved", value=1.0, at=1.0), bytes.fromhex(second.id[4:]), False,
         )  # fmt: skip
         inside.set()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 from headway.nouns.ids import id_bytes
-from headway.nouns.records import SOURCES, Decision
-from headway.observe.names import Names
-from headway.observe.rows import dumps, encode_candidates, microseconds, pack, signed
+from headway.nouns.records import SOURCES, Candidate, Decision
+from headway.observe.names import Interner
+from headway.observe.rows import dumps
 
 INSERT = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
@@ -48,39 +50,86 @@ def insert_alike(rows: int) -> str:
     )
 
 
+class CandidateSet(NamedTuple):
+    """A set as the store keeps it."""
+
+    digest: bytes
+    body: str  # plain names as strings, candidates with features as [name, features]
+    names: list[str]
+    candidates: Sequence[Candidate]
+
+
+_encoded: dict[int, CandidateSet] = {}
+
+
+def encode_candidates(candidates: Sequence[Candidate]) -> CandidateSet:
+    """The set of a decision; callers intern theirs, so most decisions share one tuple."""
+    known = _encoded.get(id(candidates))
+    if known is None or known.candidates is not candidates:
+        body = dumps([[each.name, each.features] if each.features else each.name for each in candidates])
+        digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
+        if len(_encoded) > 4096:
+            _encoded.clear()
+        known = _encoded[id(candidates)] = CandidateSet(digest, body, [each.name for each in candidates], candidates)
+    return known
+
+
+def request_of(decision: Decision) -> tuple[object, ...]:
+    """The client's request: two decisions with the same id must agree in it."""
+    situation = decision.situation
+    return (
+        situation.task,
+        situation.text,
+        dumps(situation.state),
+        situation.episode,
+        situation.role,
+        encode_candidates(decision.candidates).body,
+    )
+
+
 class Prepared(NamedTuple):
     """A decision, with everything that can be computed before the transaction."""
 
     decision: Decision
-    raw: bytes
-    candidates: tuple[bytes, str]
-    state: str
+    candidates: CandidateSet
+    own: tuple[Any, ...]  # the values of `_OWN`, in their order
+
+    @property
+    def raw(self) -> bytes:
+        """The id."""
+        return self.own[0]  # type: ignore[no-any-return]
 
 
 def ready(decisions: Sequence[Decision]) -> list[Prepared]:
     prepared: list[Prepared] = []
     for decision in decisions:
-        state = dumps(decision.situation.state) if decision.situation.state else "{}"
-        prepared.append(Prepared(decision, id_bytes(decision.id), encode_candidates(decision.candidates), state))
+        situation, candidates = decision.situation, encode_candidates(decision.candidates)
+        probabilities, seed = decision.probabilities, decision.seed
+        own = (
+            id_bytes(decision.id),
+            round(decision.at * 1e6),
+            situation.text,
+            dumps(situation.state) if situation.state else "{}",
+            struct.pack(f"<{len(probabilities)}d", *probabilities),
+            candidates.names.index(decision.action),
+            decision.propensity,
+            seed - (1 << 64) if seed >= 1 << 63 else seed,  # no database has unsigned 64-bit integers
+        )
+        prepared.append(Prepared(decision, candidates, own))
     return prepared
 
 
 def row_of(
-    intern: Names.Interner,
-    prepared: Prepared,
-    configs: Mapping[str, str],
-    episode: bytes | None,
-    step: int | None,
-    shared: dict[Any, tuple[int, ...]] | None = None,
+    intern: Interner, prepared: Prepared, configs: Mapping[str, str], episode: bytes | None, step: int | None
 ) -> tuple[Any, ...]:
-    """The row of a decision; `shared` caches the ids that the decisions of a batch share."""
-    decision = prepared.decision
+    """The row of a decision, in the order of `INSERT`."""
+    decision, candidates, (raw, at, text, state, probabilities, action, propensity, seed) = prepared
     situation = decision.situation
-    shared_fields = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
-             situation.role, decision.key)  # fmt: skip
-    ids = None if shared is None else shared.get(shared_fields)
+    shared = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
+              situation.role, decision.key)  # fmt: skip
+    ids = intern.known.get(shared) or intern.new.get(shared)
     if ids is None:
-        ids = (
+        ids = intern.new[shared] = (
             intern.name("task", situation.task),
             intern.policy(decision.policy, decision.policy_hash),
             intern.config(decision.config_hash, configs[decision.config_hash]),
@@ -88,23 +137,21 @@ def row_of(
             intern.name("role", situation.role),
             intern.name("key", decision.key),
         )
-        if shared is not None:
-            shared[shared_fields] = ids
     task, policy, config, exploration, role, key = ids
     return (
-        prepared.raw,
+        raw,
         task,
         episode,
         step,
-        microseconds(decision.at),
-        situation.text,
-        prepared.state,
-        intern.candidate_set(*prepared.candidates),
-        pack(decision.probabilities),
-        decision.index,
-        decision.propensity,
+        at,
+        text,
+        state,
+        intern.known.get(candidates.digest) or intern.candidate_set(candidates.digest, candidates.body),
+        probabilities,
+        action,
+        propensity,
         policy,
-        signed(decision.seed),
+        seed,
         config,
         exploration,
         SOURCES.index(decision.source),
@@ -145,17 +192,7 @@ def alike_values(row: Sequence[Any], prepared: Sequence[Prepared]) -> list[Any]:
     """The values that `insert_alike` binds; `row` is the `row_of` any of the decisions."""
     values = [row[1], row[7], row[11], row[13], row[14], row[15], row[16], row[17], row[20]]
     for item in prepared:
-        decision = item.decision
-        values += (
-            item.raw,
-            microseconds(decision.at),
-            decision.situation.text,
-            item.state,
-            pack(decision.probabilities),
-            decision.index,
-            decision.propensity,
-            signed(decision.seed),
-        )
+        values += item.own
     return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ __all__ = [
     "decision_from_row",
     "decode_candidates",
     "dumps",
-    "encode_candidates",
     "loads",
     "microseconds",
     "settled_from_row",
@@ -76,24 +74,6 @@ def loads(text: str) -> Any:
         return _decoder.decode(text)
     except UNREADABLE as error:
         raise damaged("A stored value", error) from error
-
-
-_encoded: dict[int, tuple[Sequence[Candidate], bytes, str]] = {}
-
-
-def encode_candidates(candidates: Sequence[Candidate]) -> tuple[bytes, str]:
-    """The hash and the body of a set: plain names as strings, candidates with features as [name, features]."""
-    known = _encoded.get(id(candidates))  # callers intern their sets: most decisions share one tuple
-    if known is not None and known[0] is candidates:
-        return known[1], known[2]
-    body = dumps(
-        [[candidate.name, candidate.features] if candidate.features else candidate.name for candidate in candidates]
-    )
-    digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
-    if len(_encoded) > 4096:
-        _encoded.clear()
-    _encoded[id(candidates)] = (candidates, digest, body)
-    return digest, body
 
 
 _sets: dict[str, tuple[Candidate, ...]] = {}
@@ -215,25 +195,3 @@ def settled_of(
 
 def _is_number(value: object) -> bool:
     return value is None or type(value) is float
-
-
-def request_of(decision: Decision) -> tuple[object, ...]:
-    """The client's request: two decisions with the same id must agree in it."""
-    situation = decision.situation
-    return (
-        situation.task,
-        situation.text,
-        dumps(situation.state),
-        situation.episode,
-        situation.role,
-        encode_candidates(decision.candidates)[1],
-    )
-
-
-def pack(probabilities: Sequence[float]) -> bytes:
-    return struct.pack(f"<{len(probabilities)}d", *probabilities)
-
-
-def signed(seed: int) -> int:
-    """SQLite and PostgreSQL have no unsigned 64-bit integer."""
-    return seed - (1 << 64) if seed >= 1 << 63 else seed

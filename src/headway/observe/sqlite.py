@@ -136,40 +136,39 @@ class SQLite(Database):
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         self._check_fork()
-        with self._writing, translated(self.path):
-            connection = self._writer or self._connect()
-            self._writer = connection
-            assert not connection.in_transaction, "nested write transaction"
-            lock = self._writers_lock()
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._writing:
             try:
-                self._files.check()
-                connection.execute("BEGIN IMMEDIATE")
+                self._writer = connection = self._writer or self._connect()
+                assert not connection.in_transaction, "nested write transaction"
+                lock = self._lock_file
+                assert lock is not None, "connecting has opened it"
+                fcntl.flock(lock, fcntl.LOCK_EX)
                 try:
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
+                    self._files.check()
+                    connection.execute("BEGIN IMMEDIATE")
+                    try:
+                        yield connection
+                        connection.execute("COMMIT")
+                    except BaseException:
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+                        raise
+                    finally:
+                        self._files.record()
                 finally:
-                    self._files.record()
-            finally:
-                fcntl.flock(lock, fcntl.LOCK_UN)
-
-    def _writers_lock(self) -> int:
-        if self._lock_file is None:
-            self._lock_file = os.open(self.path.with_name("store.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        return self._lock_file
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+            except sqlite3.Error as error:
+                raise translated(self.path).ours(error) from error
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        lock = self._writers_lock()
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if self._lock_file is None:
+            self._lock_file = os.open(self.path.with_name("store.lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock_file, fcntl.LOCK_EX)
         try:
             yield
         finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            fcntl.flock(self._lock_file, fcntl.LOCK_UN)
 
     @contextmanager
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
@@ -299,9 +298,9 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.Error):
-            raise self._ours(error) from error
+            raise self.ours(error) from error
 
-    def _ours(self, error: sqlite3.Error) -> HeadwayError:
+    def ours(self, error: sqlite3.Error) -> HeadwayError:
         message = str(error)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or "disk is full" in message:

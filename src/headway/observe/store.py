@@ -26,22 +26,24 @@ from headway.observe.insert import (
     insert_alike,
     insert_many,
     ready,
+    request_of,
     row_of,
     stamped,
 )
-from headway.observe.names import Names
+from headway.observe.names import Interner
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
     decision_from_row,
     microseconds,
-    request_of,
 )
 from headway.observe.writer import Writer
 
 _T = TypeVar("_T")
 _NO_DETAILS: Mapping[str, Sequence[Detail]] = {}
 
+_MOST_KNOWN = 20_000  # candidate sets may be unique per decision: beyond it, all are forgotten
+_INSERT_ONE = f"{INSERT} RETURNING seq"
 _FIND_DECISION = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?"
 
 
@@ -57,8 +59,22 @@ class Store:
         self._database = database
         self._clock = clock
         self._writer = writer
-        self._names = Names()
-        writer.opening = self._names.check
+        self._known: dict[Any, Any] = {}  # interned values → their ids
+        self._erased = 0
+        writer.opening = self._check_known
+
+    def _check_known(self, connection: Connection) -> None:
+        """Forget the ids if anything was deleted, by any process: interned rows may be gone. 2 µs per transaction."""
+        row = connection.execute("SELECT value FROM marks WHERE task_id = 0 AND name = 'erased'").fetchone()
+        erased = 0 if row is None else row[0]
+        if erased != self._erased:
+            self._erased, self._known = erased, {}
+
+    def _learn(self, ids: Mapping[Any, Any]) -> None:
+        """Remember the ids of a transaction that was committed."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known = {}
+        self._known.update(ids)
 
     # -- decisions
 
@@ -79,7 +95,8 @@ class Store:
         Conflict. The batch is stored completely or not at all.
         """
         stored, ids = self._writer.write(self._adding(decisions, configs, opening, details))
-        self._names.keep(ids)
+        if ids:
+            self._learn(ids)
         return stored
 
     def submit_decisions(
@@ -98,7 +115,8 @@ class Store:
                 outer.set_exception(error)
                 return
             stored, ids = inner.result()
-            self._names.keep(ids)
+            if ids:
+                self._learn(ids)
             outer.set_result(stored)
 
         self._writer.submit(self._adding(decisions, configs, opening, details)).add_done_callback(committed)
@@ -117,7 +135,7 @@ class Store:
             rows += checked(decision.id, details.get(decision.id, ()))
 
         def work(connection: Connection) -> tuple[list[Decision], dict[Any, int]]:
-            intern = self._names.session(connection)
+            intern = Interner(connection, self._known, {})
             stored = self._put_decisions(connection, intern, prepared, configs, opening)
             if rows:
                 insert_details(connection, rows)
@@ -128,7 +146,7 @@ class Store:
     def _put_decisions(
         self,
         connection: Connection,
-        intern: Names.Interner,
+        intern: Interner,
         prepared: Sequence[Prepared],
         configs: Mapping[str, str],
         opening: Sequence[bool] = (),
@@ -137,38 +155,29 @@ class Store:
             return self._insert_many(connection, intern, prepared, configs)
         stored: list[Decision] = []
         for place, item in enumerate(prepared):
-            stored.append(self._insert(connection, intern, item, configs, bool(opening) and opening[place]))
+            decision = item.decision
+            episode, step = None, decision.situation.step
+            if decision.situation.episode is not None:
+                first = bool(opening) and opening[place]
+                episode, step, earlier = self._enter_episode(connection, intern, decision, first)
+                if earlier is not None:
+                    stored.append(earlier)
+                    continue
+            row = connection.execute(_INSERT_ONE, row_of(intern, item, configs, episode, step)).fetchone()
+            stored.append(
+                self._same_request(connection, decision, item.raw) if row is None else stamped(decision, row[0], step)
+            )
         return stored
 
-    def _insert(
-        self,
-        connection: Connection,
-        intern: Names.Interner,
-        prepared: Prepared,
-        configs: Mapping[str, str],
-        opening: bool,
-    ) -> Decision:
-        decision = prepared.decision
-        episode, step = None, decision.situation.step
-        if decision.situation.episode is not None:
-            episode, step, earlier = self._enter_episode(connection, intern, decision, opening)
-            if earlier is not None:
-                return earlier
-        row = connection.execute(f"{INSERT} RETURNING seq", row_of(intern, prepared, configs, episode, step)).fetchone()
-        if row is None:
-            return self._same_request(connection, decision, prepared.raw)
-        return stamped(decision, row[0], step)
-
     def _insert_many(
-        self, connection: Connection, intern: Names.Interner, prepared: Sequence[Prepared], configs: Mapping[str, str]
+        self, connection: Connection, intern: Interner, prepared: Sequence[Prepared], configs: Mapping[str, str]
     ) -> list[Decision]:
         """A batch without episodes in one statement; if an id was already stored, every request is compared."""
         common = self._database.engine == "sqlite" and alike(prepared)
-        shared: dict[Any, tuple[int, ...]] = {}
         new, last = 0, None
         for place in range(0, len(prepared), TOGETHER):
             some = prepared[place : place + TOGETHER]
-            rows = (row_of(intern, item, configs, None, item.decision.situation.step, shared) for item in some)
+            rows = (row_of(intern, item, configs, None, item.decision.situation.step) for item in some)
             if common:
                 done = connection.execute(insert_alike(len(some)), alike_values(next(rows), some))
             else:
@@ -196,7 +205,7 @@ class Store:
         return stored
 
     def _enter_episode(
-        self, connection: Connection, intern: Names.Interner, decision: Decision, opening: bool
+        self, connection: Connection, intern: Interner, decision: Decision, opening: bool
     ) -> tuple[bytes, int, Decision | None]:
         """The episode's id and the step of this decision, or the stored decision that has the same id."""
         situation = decision.situation
@@ -267,7 +276,8 @@ class Store:
         within 24 hours.
         """
         new, ids = self._writer.write(self._signalling(signals, early))
-        self._names.keep(ids)
+        if ids:
+            self._learn(ids)
         return new
 
     def submit_signals(self, signals: Sequence[Signal], *, early: bool = False) -> Future[tuple[int, dict[Any, int]]]:
@@ -277,15 +287,13 @@ class Store:
         prepared = [(signal, id_bytes(signal.subject)) for signal in signals]
 
         def work(connection: Connection) -> tuple[int, dict[Any, int]]:
-            intern = self._names.session(connection)
+            intern = Interner(connection, self._known, {})
             new = sum(self._put_signal(connection, intern, signal, subject, early) for signal, subject in prepared)
             return new, intern.new
 
         return work
 
-    def _put_signal(
-        self, connection: Connection, intern: Names.Interner, signal: Signal, subject: bytes, early: bool
-    ) -> int:
+    def _put_signal(self, connection: Connection, intern: Interner, signal: Signal, subject: bytes, early: bool) -> int:
         table = "episodes" if is_episode(signal.subject) else "decisions"
         waits = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None
         if waits and not early:
@@ -338,11 +346,12 @@ class Store:
         """Write decisions, signals and rows of other tables in one transaction."""
 
         def run(connection: Connection) -> tuple[_T, dict[Any, int]]:
-            transaction = WriteTransaction(self, connection, self._names.session(connection))
+            transaction = WriteTransaction(self, connection, Interner(connection, self._known, {}))
             return work(transaction), transaction.intern.new
 
         result, ids = self._writer.write(run)
-        self._names.keep(ids)
+        if ids:
+            self._learn(ids)
         return result
 
     # -- episodes
@@ -372,7 +381,7 @@ class WriteTransaction:
 
     __slots__ = ("_store", "connection", "intern")
 
-    def __init__(self, store: Store, connection: Connection, intern: Names.Interner) -> None:
+    def __init__(self, store: Store, connection: Connection, intern: Interner) -> None:
         self._store, self.connection, self.intern = store, connection, intern
 
     def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:

@@ -32,7 +32,8 @@ _EVERY_S = 0.1  # names, identities and sizes; headers are compared before every
 _INDEX_BYTES = 136  # of wal-index: a header, then how far the checkpoints came
 _HEADER_BYTES = 100
 _LONGEST = 200  # of the words after the record that say how the store was lost
-_CHECKPOINTS = struct.Struct("=Q56xI28xI")  # within the index
+# The log's salt, how far it was copied, and how far that was tried: only SQLite's checkpoints change them.
+_CHECKPOINTS, _STATE = struct.Struct("=Q56xI28xI"), 32  # and where they stand in the index
 _LAYOUT = struct.Struct("<6QQQII100s")
 _MAGIC = b"SQLite format 3\0"
 
@@ -186,12 +187,12 @@ class StoreFiles:
         if self._index is None:
             return
         header = os.pread(self._store.fd, _HEADER_BYTES, 0)
-        if header == self._header and not look and not self.due:
+        if header == self._header and not look and time.monotonic() < self._next_look:
             return
         known = self._read()
         if known is None:
             return
-        moved = self._checkpoints() != known.checkpoints
+        moved = _CHECKPOINTS.unpack_from(self._index, _STATE) != known.checkpoints
         if header != known.header and not (moved and header.startswith(_MAGIC)):
             raise self._loses(0, "was overwritten" if header else "was emptied", for_good=True)
         self._look(0 if moved else known.size)
@@ -211,18 +212,13 @@ class StoreFiles:
         """Write down what a checkpoint has changed; the caller holds the writers' lock."""
         if self._index is None or self._lock is None or self.lost is not None:
             return
-        checkpoints = self._checkpoints()
+        checkpoints = _CHECKPOINTS.unpack_from(self._index, _STATE)
         if checkpoints == self._seen and not again:
             return
         identities = [number for key in self._held for number in key]
         size, header = os.fstat(self._store.fd).st_size, os.pread(self._store.fd, _HEADER_BYTES, 0)
         os.pwrite(self._lock, _LAYOUT.pack(*identities, size, *checkpoints, header), 0)
         self._header, self._seen = header, checkpoints
-
-    def _checkpoints(self) -> tuple[int, ...]:
-        """The log's salt, how far it was copied, and how far that was tried: only SQLite's checkpoints change them."""
-        assert self._index is not None
-        return _CHECKPOINTS.unpack_from(self._index, 32)
 
     def _read(self) -> _Known | None:
         data = b"" if self._lock is None else os.pread(self._lock, _LAYOUT.size, 0)

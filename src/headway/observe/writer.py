@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from headway.nouns.errors import Busy, Damaged, Unavailable
@@ -23,23 +24,13 @@ T = TypeVar("T")
 _STORE_FAILURES = ("disk_full", "store_damaged", "store_locked", "store_lost", "store_unavailable")
 
 
+@dataclass(slots=True, eq=False)
 class _QueuedWrite(Generic[T]):
-    __slots__ = ("done", "error", "future", "result", "work")
-
-    def __init__(self, work: Callable[[Connection], T], future: Future[T] | None) -> None:
-        self.work = work
-        self.future = future
-        self.done = False
-        self.result: T | None = None
-        self.error: BaseException | None = None
-
-    def finish(self) -> None:
-        self.done = True
-        if self.future is not None:
-            if self.error is not None:
-                self.future.set_exception(self.error)
-            else:
-                self.future.set_result(self.result)  # type: ignore[arg-type]  # finished without error: it is a T
+    work: Callable[[Connection], T]
+    future: Future[T] | None
+    done: bool = False
+    result: T | None = None
+    error: BaseException | None = None
 
 
 class Writer:
@@ -145,7 +136,11 @@ class Writer:
                     except BaseException as alone:  # noqa: BLE001 — likewise
                         job.error = alone
         for job in jobs:
-            job.finish()
+            job.done = True
+            if job.future is not None and job.error is None:
+                job.future.set_result(job.result)
+            elif job.future is not None:
+                job.future.set_exception(job.error)
 
     def _commit(self, jobs: list[_QueuedWrite[Any]]) -> None:
         worked = False

@@ -20,8 +20,9 @@ from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.details import read as read_details
+from headway.observe.insert import encode_candidates, request_of
 from headway.observe.query import Query
-from headway.observe.rows import dumps, encode_candidates, microseconds, request_of
+from headway.observe.rows import dumps, microseconds
 from headway.observe.store import Store, WriteTransaction
 
 BATCH = 1000
@@ -115,7 +116,7 @@ class RecordWriter:
     def _key(self, record: Record) -> _Keyed:
         fields = [
             record.text, record.state, record.role, record.episode, record.step, record.at, record.action,
-            encode_candidates(record.candidates)[1], record.probabilities, record.source,
+            encode_candidates(record.candidates).body, record.probabilities, record.source,
         ]  # fmt: skip
         content = _hash(dumps(fields).encode())
         signals = sorted(
@@ -186,7 +187,7 @@ class RecordWriter:
             "state": dumps(stored.situation.state) != dumps(new.situation.state),
             "time": stored.at != new.at,
             "action": stored.action != new.action,
-            "candidates": encode_candidates(stored.candidates)[1] != encode_candidates(new.candidates)[1],
+            "candidates": encode_candidates(stored.candidates).body != encode_candidates(new.candidates).body,
             "probabilities": stored.probabilities != new.probabilities,
         }
         names = [name for name, differs in parts.items() if differs]
