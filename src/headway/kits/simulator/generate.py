@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.simulator.families import FAMILIES, Program
+from headway.kits.simulator.families import FAMILIES
+from headway.kits.simulator.families.parts import Program
 from headway.kits.simulator.problem import LEAST_WRONG, CodeCase, CodeProblem, sealed
 from headway.kits.simulator.traits import dressed
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean

@@ -1,4 +1,4 @@
-"""The families of problems: name → function (difficulty, rng) → Program."""
+"""The families of problems: name → function (difficulty, rng) → Program. Their texts and code are in families.toml."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 
-from headway.kits.simulator.families import code, dates, graphs, numbers, records, text
-from headway.kits.simulator.families.parts import Frame, Program, program
+from headway.kits.simulator.families.code import refactor, repair
+from headway.kits.simulator.families.parts import Program, frames, program
 
-__all__ = ["FAMILIES", "Program"]
-
-
-def _of(frame: Frame) -> Callable[[int, Random], Program]:
-    return partial(program, frame)
-
+_drawn = {name: partial(program, frame) for name, frame in frames().items()}
+_logs = _drawn.pop("logs")  # the last one: generated problems come in this order
 
 FAMILIES: Mapping[str, Callable[[int, Random], Program]] = {
-    "arithmetic": _of(numbers.ARITHMETIC),
-    "strings": _of(text.STRINGS),
-    "parsing": _of(text.PARSING),
-    "sorting": _of(numbers.SORTING),
-    "graphs": _of(graphs.GRAPHS),
-    "dynamic-programming": _of(numbers.DYNAMIC),
-    "dates": _of(dates.DATES),
-    "cleaning": _of(records.CLEANING),
-    "regex": _of(text.REGEX),
-    "repair": code.repair,
-    "refactoring": code.refactor,
-    "logs": _of(records.LOGS),
+    **_drawn,
+    "repair": repair,
+    "refactoring": refactor,
+    "logs": _logs,
 }

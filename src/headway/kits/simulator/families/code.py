@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from headway.kits.simulator.families.numbers import ARITHMETIC, SORTING
-from headway.kits.simulator.families.parts import Frame, Program, program
-from headway.kits.simulator.families.text import STRINGS
+from headway.kits.simulator.families.parts import Program, frames, program
 
-_FRAMES: Sequence[Frame] = (ARITHMETIC, SORTING, STRINGS)
+_GIVEN = ("arithmetic", "sorting", "strings")  # the families whose programs are given
 _BROKEN = (
     "This function has a bug. Repair it, and keep its name.",
     "A test of this function fails. Find the mistake and correct the code.",
@@ -26,7 +23,7 @@ _REFACTOR = (
 
 def repair(difficulty: int, rng: Random) -> Program:
     """A program with one mistake in it; the mistaken code is the first wrong solution."""
-    drawn = program(rng.choice(_FRAMES), difficulty, rng)
+    drawn = program(frames()[rng.choice(_GIVEN)], difficulty, rng)
     broken = rng.choice(drawn.wrong)
     opening = f"{rng.choice(_BROKEN)}\n\n```python\n{broken.strip()}\n```\n\nIt should do this. {drawn.opening}"
     wrong = (broken, *(source for source in drawn.wrong if source != broken))
@@ -35,7 +32,7 @@ def repair(difficulty: int, rng: Random) -> Program:
 
 def refactor(difficulty: int, rng: Random) -> Program:
     """A program for one value, to be rewritten for a list of values."""
-    inner = program(rng.choice(_FRAMES), difficulty, rng)
+    inner = program(frames()[rng.choice(_GIVEN)], difficulty, rng)
     entry, one = f"{inner.entry}_all", f"_{inner.entry}"
     imports, _, _ = inner.reference.partition("def ")
     given = _clumsy(inner.reference)

@@ -1,7 +1,4 @@
-"""The parts that problems are put together from: steps, cores and the frame of a family.
-
-    core = Core("Return their sum.", "return sum(numbers)", ("return sum(map(abs, numbers))", …))
-    step = ProgramStep("Leave out multiples of $k.", "numbers = [n for n in numbers if n % $k]", ("…",), {"k": (2, 3, 5)})
+"""The parts that problems are put together from: steps, cores and the frame of a family, as families.toml has them.
 
 A program is some steps and then one core; difficulty is the level of the core plus the number of steps. `$k` stands for
 a value that is drawn for every problem. `wrong` holds the same part with a plausible mistake.
@@ -9,50 +6,57 @@ a value that is drawn for every problem. `wrong` holds the same part with a plau
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from random import Random
 from string import Template
 from typing import Any
 
-__all__ = ["Core", "Frame", "Program", "ProgramStep", "program"]
-
-Values = Mapping[str, Sequence[Any]]
-_NO_VALUES: Values = {}
+from headway.kits.simulator.families.inputs import INPUTS
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramStep:
-    """One thing to do before the core: what the statement says, the code, the code with a mistake."""
+class Part:
+    """A step before the core, or the core: what the statement says, the code, the code with a mistake."""
 
     text: str
     code: str
-    wrong: tuple[str, ...]
-    values: Values = field(default_factory=lambda: _NO_VALUES)
-
-
-@dataclass(frozen=True, slots=True)
-class Core:
-    """What the function returns in the end; at least three wrong forms, so that every problem has three."""
-
-    text: str
-    code: str
-    wrong: tuple[str, ...]
-    values: Values = field(default_factory=lambda: _NO_VALUES)
-    level: int = 1
+    wrong: Sequence[str]
+    values: Mapping[str, Sequence[Any]]
+    level: int  # of a core
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the problems of a family share. `inputs` gives a dozen arguments, edge cases first."""
+    """What the problems of a family share."""
 
     parameter: str
-    openings: tuple[str, ...]
-    names: tuple[str, ...]
-    steps: tuple[ProgramStep, ...]
-    cores: tuple[Core, ...]
+    openings: Sequence[str]
+    names: Sequence[str]
+    steps: Sequence[Part]
+    cores: Sequence[Part]
     inputs: Callable[[Random], list[Any]]
-    imports: tuple[str, ...] = ()
+    imports: Sequence[str]
+
+
+@cache
+def frames() -> Mapping[str, Frame]:
+    """The frame of every family in families.toml."""
+    families = tomllib.loads(files(__package__).joinpath("families.toml").read_text("utf-8"))
+
+    def parts(rows: Sequence[Mapping[str, Any]]) -> list[Part]:
+        return [Part(**{"values": {}, "level": 1, **row}) for row in rows]
+
+    return {
+        name: Frame(
+            **{"imports": (), **family, "steps": parts(family["steps"]), "cores": parts(family["cores"])},
+            inputs=INPUTS[name],
+        )
+        for name, family in families.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ def program(frame: Frame, difficulty: int, rng: Random) -> Program:
     levels = [core for core in frame.cores if 0 <= difficulty - core.level <= len(frame.steps)]
     core = rng.choice(levels)
     chosen = rng.sample(range(len(frame.steps)), difficulty - core.level)
-    parts: list[ProgramStep | Core] = [*(frame.steps[place] for place in chosen), core]
+    parts = [*(frame.steps[place] for place in chosen), core]
     texts: list[str] = []
     codes: list[str] = []
     wrongs: list[tuple[int, str]] = []
