@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -11,9 +12,11 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from headway.project import Project
@@ -22,6 +25,7 @@ from tests.cli.terminal import headway
 
 pytest.importorskip("torch")
 pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")
+from headway.kits.grow.learner import practise
 
 PUBLISHING = 8  # of the kills: while the bundle is written
 CHILD = """
@@ -58,6 +62,7 @@ class Training:
     words: tuple[str, ...]
     saved: str  # the snapshots, in .headway/work
     module: str = ""  # says how often it saves
+    verb: tuple[str, ...] = ("learn",)
 
     def made(self, folder: Path) -> Path:
         """A project that is ready to learn."""
@@ -71,7 +76,7 @@ class Training:
         """Start it, an hour after the last time."""
         for half in (folder / ".headway" / "policies").glob(".new-*"):
             os.utime(half, (0, 0))
-        words = ("-C", str(folder), "learn", self.task, *self.words, *(["--resume"] if resume else []))
+        words = ("-C", str(folder), *self.verb, self.task, *self.words, *(["--resume"] if resume else []))
         command = [sys.executable, "-c", CHILD, self.module, str(deadly), *words]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -111,7 +116,7 @@ ACTOR_CRITIC = Training(
     "pole",
     '[tasks.pole]\nactions = ["0", "1"]\nfamily = "actor_critic"\n',
     ("--world", "cartpole", "--steps", "65536", "--seed", "3", "--target", "nan"),
-    "weights-*.safetensors",
+    "run.json",  # names the weights, which are written before it
     "headway.kits.practice.run",
 )
 RECURRENT = Training(
@@ -121,9 +126,31 @@ RECURRENT = Training(
         *("--world", "masked_cartpole", "--family", "recurrent", "--steps", "6144", "--seed", "1", "--target", "nan"),
         *(part for knob in ("envs=4", "horizon=16", "width=16", "confirm=4", "episodes=4") for part in ("--set", knob)),
     ),
-    "weights-*.safetensors",
+    "run.json",
     "headway.kits.grow.learner",
 )
+GROW = Training(
+    "growth",
+    '[tasks.growth]\nkind = "factored"\nworld = "morph"\n',
+    (
+        "--steps", "480", "--seed", "1",
+        *(
+            part
+            for knob in ("envs=4", "horizon=10", "width=16", "episodes=2", "confirm=2", "evaluate_every=240")
+            for part in ("--set", knob)
+        ),
+    ),
+    "run.json",
+    "headway.kits.grow.learner",
+    ("grow", "train"),
+)  # fmt: skip
+
+
+def metrics(folder: Path) -> list[dict[str, object]]:
+    """The lines of a run's metrics, but for their times."""
+    (path,) = (folder / ".headway" / "work").glob("*-recurrent/metrics.jsonl")
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
 def killed(training: Training, folder: Path, kills: int, *, resume: bool, whole: str = "") -> int:
@@ -167,7 +194,7 @@ def killed(training: Training, folder: Path, kills: int, *, resume: bool, whole:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("training", [RANKER, RECURRENT], ids=["ranker", "recurrent"])
+@pytest.mark.parametrize("training", [RANKER, RECURRENT, GROW], ids=["ranker", "recurrent", "grow"])
 def test_thirty_kills_of_a_training_that_is_resumed_end_with_the_same_policy(
     tmp_path: Path, training: Training
 ) -> None:
@@ -176,6 +203,33 @@ def test_thirty_kills_of_a_training_that_is_resumed_end_with_the_same_policy(
     whole = training.finish(tmp_path / "whole", resume=False)
     assert killed(training, folder, KILLS, resume=True, whole=whole) > KILLS // 2
     assert training.finish(folder, resume=bool(training.snapshots(folder))) == whole
+    if training is not RANKER:
+        assert metrics(folder) == metrics(tmp_path / "whole")
+
+
+def test_growing_that_is_killed_within_an_update_resumes_to_the_same_policy_and_metrics(tmp_path: Path) -> None:
+    how: Any = {"seed": 1, "steps": 100, "settings": {"mode": "simplified", "source": "digits"}}
+    knobs: Any = {"envs": 4, "horizon": 5, "width": 16, "episodes": 1, "confirm": 1, "evaluate_every": 240}
+    with Project(GROW.made(tmp_path / "whole")) as project:
+        whole = practise(project, "morph", task="growth", **how, **knobs)
+    folder = GROW.made(tmp_path / "killed")
+    words = ("--steps", "100", "--seed", "1", *(f"--set={name}={value}" for name, value in knobs.items()))
+    run = replace(GROW, words=words).start(folder, resume=False)
+    while run.poll() is None and not GROW.snapshots(folder):
+        time.sleep(0.005)
+    run.kill()
+    run.communicate(timeout=60)
+    assert run.returncode == -signal.SIGKILL, "it was killed before the last of five updates"
+    (path,) = (folder / ".headway" / "work").glob("*-recurrent/metrics.jsonl")
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"update": 2, "steps"')  # the kernel may keep any beginning of a line
+    with Project(folder) as project:
+        again = practise(project, "morph", task="growth", resume=True, **how, **knobs)
+    assert 0 < again.about.resumed_from < 100
+    assert again.learned.tensors.keys() == whole.learned.tensors.keys()
+    for name, tensor in whole.learned.tensors.items():
+        assert np.array_equal(again.learned.tensors[name], tensor), name
+    assert metrics(folder) == metrics(tmp_path / "whole")
 
 
 @pytest.mark.slow

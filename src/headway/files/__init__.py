@@ -3,6 +3,7 @@
 os.fdopen(open_regular(home / "token"))               # ours: no link is followed
 read_regular(Path("model.json"))                      # named by the user, who may have linked it
 os.fdopen(open_regular(log, follow=True), "rb")
+with whole_folder(home / "policies" / name) as new: … # it exists completely or not at all
 
 Takes: a path.   Gives: a descriptor or the bytes of a regular file, or an OSError.
 Never: follows a link unless asked, waits for a pipe, leaves half a file.
@@ -13,10 +14,17 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["open_regular", "read_regular", "write_whole"]
+__all__ = ["drop_abandoned", "open_regular", "read_regular", "whole_folder", "write_whole"]
+
+_NEW, _ABANDONED_S = ".new-", 3600.0  # a folder that is being filled, or whose writer was killed so long ago
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = False) -> int:
@@ -53,3 +61,27 @@ def write_whole(path: Path, body: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
+
+
+def drop_abandoned(root: Path) -> None:
+    """Delete what killed writers left in a folder, an hour later."""
+    for leftover in root.glob(f"{_NEW}*"):
+        with suppress(OSError):  # another process was faster
+            if time.time() - leftover.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A new folder that becomes `target`; one that another process has just put there stays."""
+    drop_abandoned(target.parent)
+    scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=target.parent))
+    try:
+        yield scratch
+        try:
+            scratch.rename(target)  # atomic: readers see the whole folder or none
+        except OSError:
+            if not target.exists():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

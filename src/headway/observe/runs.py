@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from headway.files import open_regular, read_regular
+from headway.files import open_regular, read_regular, write_whole
 from headway.nouns.errors import Conflict, UnknownName, did_you_mean
 
 _LARGEST = 8 << 20  # bytes of metrics.jsonl
@@ -40,7 +40,7 @@ _MOST_SERIES = 200
 _SILENT_S = 60.0
 _DAY_S = 86_400.0
 _X = ("steps", "update", "done")  # what a curve is drawn over: the first that a run has
-_ABOUT, _METRICS, _STOP = "about.json", "metrics.jsonl", "stop"
+_ABOUT, _METRICS, _SNAPSHOT, _STOP = "about.json", "metrics.jsonl", "run.json", "stop"
 
 
 class RunLog:
@@ -78,6 +78,16 @@ class RunLog:
                 self._write()
         if (self.folder / _STOP).exists():
             self.stop()
+
+    def forget_after(self, name: str, done: float) -> None:
+        """Drop lines in which `name` is beyond a snapshot, which will be written again, and torn ones."""
+        kept = []
+        with suppress(FileNotFoundError):
+            for line in read_regular(self.folder / _METRICS).splitlines(keepends=True):
+                with suppress(ValueError, TypeError, KeyError, RecursionError):
+                    if line.endswith(b"\n") and json.loads(line)[name] <= done:
+                        kept.append(line)
+            write_whole(self.folder / _METRICS, b"".join(kept))
 
     def adopt(self, path: Path) -> None:
         """Take over the metrics that a learner wrote in a folder of its own, if there are any."""
@@ -128,6 +138,23 @@ class TrainingRun:
     command: str  # that continues it; empty if nothing does
     started: float
     updated: float  # when its last line was written
+
+
+def write_snapshot(folder: Path, name: str, weights: bytes, about: Mapping[str, Any]) -> None:
+    """Write run.json and the weights that it names, and delete older ones: a reader finds both or none."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(folder / name, weights)
+    write_whole(folder / _SNAPSHOT, json.dumps({**about, "weights": name}).encode())
+    drop_snapshot(folder, but=name)
+
+
+def drop_snapshot(folder: Path, *, but: str = "") -> None:
+    """Forget earlier runs, so that nothing resumes one in place of a run that starts now; or all but these weights."""
+    if not but:
+        (folder / _SNAPSHOT).unlink(missing_ok=True)
+    for path in folder.glob("*weights-*.safetensors*"):  # also those that a killed process was writing
+        if path.name != but:
+            path.unlink(missing_ok=True)
 
 
 def list_runs(home: Path) -> list[TrainingRun]:

@@ -17,7 +17,6 @@ import math
 import os
 import shutil
 import struct
-import tempfile
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headway.files import open_regular
+from headway.files import drop_abandoned, open_regular, whole_folder
 from headway.nouns.checkpoint import Header, TensorSpec
 from headway.nouns.errors import Damaged, Unavailable
 
@@ -52,7 +51,6 @@ __all__ = [
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
 _NEXT = "header.next"  # waits until the ledger vouches for it
-_NEW, _ABANDONED_S = ".new-", 3600.0  # a bundle that is being written, or whose writer was killed so long ago
 _GONE = ".gone-"  # prefix of a bundle's name while it is being removed
 _FRESH_NS = 100_000_000  # a file written this recently may change again within the same time stamp
 _REMEMBERED = 256
@@ -110,29 +108,18 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
         )
     digest = digest_of(body, weights)
     target = root / digest
-    for leftover in root.glob(f"{_NEW}*"):
-        with suppress(OSError):  # another process was faster
-            if time.time() - leftover.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(leftover, ignore_errors=True)
+    drop_abandoned(root)
     if target.exists():
         return digest
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
-        try:
+        with whole_folder(target) as scratch:
             for name, content in ((HEADER, body), (WEIGHTS, weights)):
                 with (scratch / name).open("wb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-            try:
-                scratch.rename(target)  # atomic: readers see the whole folder or none
-            except OSError:
-                if not target.exists():  # otherwise another process has just written the same content
-                    raise
-            _sync_folder(root)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        _sync_folder(root)
     except OSError as error:
         raise Unavailable(
             f"The bundle could not be written to {root}: {error.strerror}.",

@@ -79,9 +79,9 @@ def test_a_snapshot_of_another_network_or_world_is_refused_and_both_are_named(tm
 def test_metrics_say_what_an_update_did(tmp_path: Path) -> None:
     training = Training(ToyWorld, replace(KNOBS, steps=96), seed=2)
     folder = RunFolder(tmp_path, "toy")
-    folder.clear()
     folder.run(training)
-    lines = [json.loads(line) for line in folder.metrics.read_text("utf-8").splitlines()]
+    metrics = tmp_path / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text("utf-8").splitlines()]
     assert [line["update"] for line in lines] == [1, 2]
     last = lines[-1]
     assert set(last["heads"]) == {"op", "place", "size"}
@@ -95,11 +95,50 @@ def test_metrics_say_what_an_update_did(tmp_path: Path) -> None:
     assert all(value > 0 for part in last["memory"].values() for value in part.values())
     assert last["evaluation"] == training.counts.curve[-1].mean
     again = Training(ToyWorld, replace(KNOBS, steps=192), seed=2)
-    folder.metrics.write_text(folder.metrics.read_text("utf-8") + json.dumps({"update": 3}) + "\n", "utf-8")
+    torn = '{"update": 3, "ste'  # of a process that was killed while it wrote
+    metrics.write_text(metrics.read_text("utf-8") + json.dumps({"update": 3}) + "\n" + torn, "utf-8")
     folder.load(again)
     folder.run(again)
-    updates = [json.loads(line)["update"] for line in folder.metrics.read_text("utf-8").splitlines()]
+    updates = [json.loads(line)["update"] for line in metrics.read_text("utf-8").splitlines()]
     assert updates == [1, 2, 3, 4]
+
+
+def test_an_update_that_is_interrupted_leaves_the_snapshot_of_the_last_one_that_ended(tmp_path: Path) -> None:
+    class Interrupted(ToyWorld):
+        steps = 0
+
+        def step(self, actions: Any) -> Any:
+            type(self).steps += 1
+            if type(self).steps == 2 * KNOBS.horizon + 5:
+                raise KeyboardInterrupt
+            return super().step(actions)
+
+    knobs = replace(KNOBS, steps=192, evaluate_every=1000)
+    straight, cut = Training(ToyWorld, knobs, seed=2), Training(Interrupted, knobs, seed=2)
+    straight.run()
+    with pytest.raises(KeyboardInterrupt):
+        RunFolder(tmp_path, "toy").run(cut)
+    again = Training(ToyWorld, knobs, seed=2)
+    assert 0 < RunFolder(tmp_path, "toy").load(again) < straight.counts.steps
+    again.run()
+    assert same(straight, again)
+
+
+def test_a_training_that_starts_anew_forgets_the_snapshot_of_an_earlier_one(tmp_path: Path) -> None:
+    how: Any = {"steps": 128, "envs": 4, "horizon": 16, "width": 16, "confirm": 4, "episodes": 4}
+    families: Any = [("actor_critic", {"envs": 4, "horizon": 16, "confirm": 4, "episodes": 4}), ("recurrent", how)]
+    for family, knobs in families:
+        world = "masked_cartpole" if family == "recurrent" else "cartpole"
+        with Project(tmp_path) as project:
+            practise_in_world(project, world, family=family, seed=1, **{**knobs, "steps": 128})
+
+            def killed(*_: Any) -> None:
+                raise SystemExit
+
+            with pytest.raises(SystemExit):  # before its first snapshot
+                practise_in_world(project, world, family=family, seed=1, progress=killed, **{**knobs, "steps": 256})
+            with pytest.raises(UnknownName, match="no unfinished run"):
+                practise_in_world(project, world, family=family, seed=1, resume=True, **{**knobs, "steps": 256})
 
 
 def test_a_world_that_gives_what_is_not_finite_teaches_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,11 @@ def test_withdrawing_a_rating_is_exact_through_the_store(
 def test_an_adapter_as_a_folder_of_peft_and_back(project: Project, base: Any, tmp_path: Path) -> None:
     rate(project, base)
     header, tensors = project.registry.load(project.registry.find(project.learn("reply", **KNOBS)), task="reply")
+    half = tmp_path / ".new-killed"
+    half.mkdir()
+    os.utime(half, (0, 0))
     folder = write_peft(tensors, header.extra, tmp_path / "peft")
+    assert not half.exists(), "what a killed writer left an hour ago is deleted"
     again, extra = read_peft(folder)
     assert set(again) == set(tensors)
     assert all(np.array_equal(again[name], tensors[name]) for name in tensors)

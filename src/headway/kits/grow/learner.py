@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.files import read_regular, write_whole
+from headway.files import read_regular
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs
 from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
 from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.runs import RunLog
+from headway.observe.runs import RunLog, drop_snapshot, write_snapshot
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training
@@ -175,25 +175,21 @@ class RunFolder:
     def __init__(self, folder: Path, world: str, settings: Mapping[str, Any] | None = None) -> None:
         self.folder, self.world, self.settings = folder, world, dict(settings or {})
         self.log = RunLog(folder)
-        self._saved, self._began = 0.0, time.monotonic()
-
-    @property
-    def metrics(self) -> Path:
-        return self.folder / "metrics.jsonl"
+        self._saved, self._began = -math.inf, time.monotonic()  # the first update is saved
 
     def clear(self) -> int:
         """Start anew; 0, the steps that were done before."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.metrics.unlink(missing_ok=True)
+        drop_snapshot(self.folder)
         return 0
 
     def run(self, training: Training, progress: Progress | None = None) -> None:
-        """Practise, and write a snapshot however that ends."""
-        self._saved = self._began = time.monotonic()
+        """Practise, and write a snapshot however that ends; within an update the last one stays."""
+        self._began = time.monotonic()
         try:
             training.run(progress=progress, watch=self.watch, detailed=True)
         finally:
-            self.save(training)
+            if training.whole:
+                self.save(training)
 
     def watch(self, training: Training) -> None:
         from headway.kits.grow.metrics import update_metrics
@@ -219,13 +215,8 @@ class RunFolder:
         arrays, told = training.state()
         body = {**told, "world": self.world, "seed": training.seed, "device": training.device,
                 "settings": self.settings, "knobs": _stored(training.knobs)}  # fmt: skip
-        # The JSON names its weights file, so a reader finds both or none.
-        name = f"weights-{told['steps']}.safetensors"
-        write_whole(self.folder / name, bytes(save({key: np.ascontiguousarray(one) for key, one in arrays.items()})))
-        write_whole(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
-        for path in self.folder.glob("weights-*.safetensors"):
-            if path.name != name:
-                path.unlink(missing_ok=True)
+        weights = bytes(save({key: np.ascontiguousarray(one) for key, one in arrays.items()}))
+        write_snapshot(self.folder, f"weights-{told['steps']}.safetensors", weights, body)
         self._saved = time.monotonic()
 
     def load(self, training: Training) -> int:
@@ -250,7 +241,7 @@ class RunFolder:
                 code="damaged_snapshot",
                 hint="Delete that folder and start again without --resume.",
             ) from error
-        self._forget_after(training.counts.updates)
+        self.log.forget_after("update", training.counts.updates)
         return training.counts.steps
 
     def _check(self, training: Training, told: Mapping[str, Any]) -> None:
@@ -269,10 +260,3 @@ class RunFolder:
                 code="other_run",
                 hint="Resume it with the same settings, or start again without --resume.",
             )
-
-    def _forget_after(self, updates: int) -> None:
-        """Metrics of updates after the snapshot: they will be made again."""
-        if self.metrics.exists():
-            lines = read_regular(self.metrics).decode("utf-8").splitlines()
-            kept = [line for line in lines if json.loads(line)["update"] <= updates]
-            write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())

@@ -76,6 +76,7 @@ class Training:
         self.last: tuple[Sequences, RecurrentUpdate] | None = None
         self.metrics: dict[str, float] = {}  # of the last update
         self.agreement: float | None = None  # with the teacher that it imitated
+        self.whole = False  # whether this is the state after an update and its evaluation, which `load` continues from
         self._trial: FactoredWorld | None = None
 
     @property
@@ -94,12 +95,13 @@ class Training:
         if counts.steps >= knobs.steps and not (counts.curve and counts.curve[-1].steps == counts.steps):
             self._look()  # killed between the last update and this
         while counts.steps < knobs.steps and not counts.reached:
-            before = counts.steps
+            before, self.whole = counts.steps, False
             self.once(detailed=detailed)
             if progress is not None:
                 progress("steps", min(counts.steps, knobs.steps), knobs.steps)
             if counts.steps // every > before // every or counts.steps >= knobs.steps:
                 self._look()
+            self.whole = True
             if watch is not None and watch(self):
                 break
 

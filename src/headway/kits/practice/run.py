@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.files import read_regular, write_whole
+from headway.files import read_regular
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.runs import RunLog, name_policy
+from headway.observe.runs import RunLog, drop_snapshot, name_policy, write_snapshot
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
@@ -258,6 +258,8 @@ class SnapshotFolder:
 
         self._started = time.monotonic()
         self._log.begin(self.about, resumed=resume)
+        if not resume:
+            drop_snapshot(self.folder)
         try:
             with one_thread():  # for small networks, more threads only wait for one another
                 fitted = fit.practise(
@@ -317,14 +319,7 @@ class SnapshotFolder:
         self._last = time.monotonic()
         tensors, told = snapshot(self._fitted)
         body = {**told, "world": self.world, "seed": self.seed, "device": self.device, "settings": asdict(self.how)}
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The JSON names its weights file, so a reader finds both or none.
-        name = f"weights-{told['steps']}.safetensors"
-        write_whole(self.folder / name, bytes(save(tensors)))
-        write_whole(self.folder / "run.json", json.dumps({**body, "weights": name}).encode())
-        for path in self.folder.glob("weights-*.safetensors"):
-            if path.name != name:
-                path.unlink(missing_ok=True)
+        write_snapshot(self.folder, f"weights-{told['steps']}.safetensors", bytes(save(tensors)), body)
 
     def load(self, fitted: Fitted) -> None:
         from safetensors import SafetensorError
@@ -356,5 +351,6 @@ class SnapshotFolder:
                 code="damaged_snapshot",
                 hint="Delete that folder and start again without --resume.",
             ) from error
+        self._log.forget_after("steps", fitted.steps)
         self.began = fitted.steps
         self._fitted = fitted

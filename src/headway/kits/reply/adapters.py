@@ -12,8 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.files import open_regular
+from headway.files import open_regular, whole_folder
 from headway.nouns.errors import Damaged, InvalidInput, Unavailable
 
 __all__ = ["CONFIG", "WEIGHTS", "AdapterTensors", "checked_adapter", "read_peft", "write_peft"]
@@ -56,18 +54,12 @@ def write_peft(tensors: AdapterTensors, extra: Mapping[str, Any], folder: Path) 
     arrays = {name: np.ascontiguousarray(value, dtype=np.float32) for name, value in tensors.items()}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
-        try:
+        with whole_folder(folder) as scratch:
             (scratch / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
             (scratch / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
             (scratch / WEIGHTS).write_bytes(save(arrays, metadata={"format": "pt"}))
             scratch.chmod(0o755)
-            scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
-        if folder.exists():  # another process has just written the same adapter
-            return folder
         raise Unavailable(
             f"The adapter could not be written to {str(folder)!r}: {error.strerror}.",
             code="adapter_not_written",

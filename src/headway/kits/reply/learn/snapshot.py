@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from headway.files import read_regular, write_whole
+from headway.files import read_regular
 from headway.kits.reply.learn.controller import KlController
 from headway.observe.damage import UNREADABLE
+from headway.observe.runs import RunLog, write_snapshot
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
@@ -43,7 +44,6 @@ class RunSnapshot:
     def save(self, trainer: Trainer) -> None:
         from safetensors.torch import save
 
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         tensors, told = trainer.objective.state()
         arrays = {f"objective.{name}": value.contiguous() for name, value in tensors.items()}
         for name, module in trainer.objective.modules().items():
@@ -54,16 +54,12 @@ class RunSnapshot:
         for place, entry in trainer.optimizer.state_dict()["state"].items():
             for key, value in entry.items():
                 arrays[f"optimizer.{place}.{key}"] = value.detach().clone()
-        name = f"weights-{trainer.counts.updates}.safetensors"
-        write_whole(self.folder / name, save({key: value.cpu().clone() for key, value in arrays.items()}))
         body = {
-            "identity": self._identity_of(trainer), "weights": name, "counts": asdict(trainer.counts),
+            "identity": self._identity_of(trainer), "counts": asdict(trainer.counts),
             "controller": trainer.controller.state(), "objective": told, "numbers": numbers, "last": trainer.last,
         }  # fmt: skip
-        write_whole(self.folder / _TOLD, json.dumps(body).encode())
-        for path in self.folder.glob("weights-*.safetensors"):
-            if path.name != name:
-                path.unlink(missing_ok=True)
+        weights = save({key: value.cpu().clone() for key, value in arrays.items()})
+        write_snapshot(self.folder, f"weights-{trainer.counts.updates}.safetensors", weights, body)
 
     def restore(self, trainer: Trainer) -> bool:
         """Continue from the snapshot, if it is of this very run."""
@@ -84,7 +80,7 @@ class RunSnapshot:
         for key, value in told["counts"].items():
             setattr(trainer.counts, key, [tuple(point) for point in value] if key == "curve" else value)
         trainer.last = told["last"]
-        self._forget_after(trainer.counts.updates)
+        RunLog(self.folder).forget_after("update", trainer.counts.updates)
         return True
 
     def _identity_of(self, trainer: Trainer) -> str:
@@ -98,20 +94,6 @@ class RunSnapshot:
                 digest.update(name.encode() + value.tobytes())
             self._identity = digest.hexdigest()
         return self._identity
-
-    def _forget_after(self, updates: int) -> None:
-        """Metrics of updates after the snapshot: they will be made again."""
-        if self.metrics.exists():
-            lines = read_regular(self.metrics).decode("utf-8").splitlines()
-            kept = [line for line in lines if _update_of(line) <= updates]
-            write_whole(self.metrics, "".join(f"{line}\n" for line in kept).encode())
-
-
-def _update_of(line: str) -> float:
-    try:
-        return float(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):  # a line that was being written when the process was killed
-        return float("inf")
 
 
 def _fill(trainer: Trainer, arrays: Mapping[str, torch.Tensor]) -> None:
