@@ -1,32 +1,23 @@
-"""`headway data`: count, list and delete what was recorded. Kits add import, export and more."""
+"""`headway data`: delete what was recorded, permanently. The kit `data` counts, lists, imports and exports it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.data_delete import delete, retain
-from headway.cli.format import day, short
 from headway.cli.output import Output
-from headway.cli.show import Column, RecordTable, render, renders, text, value
-from headway.cli.verb import Session, Verbs, task_argument, verb
-from headway.nouns.errors import UnknownName
-from headway.nouns.records import Decision, Outcome, Status
-from headway.nouns.times import rfc3339
+from headway.cli.show import document_of, render, renders
+from headway.cli.times import parse_time
+from headway.cli.verb import Session, Verbs, quoted, verb
+from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from headway.observe.query import Counts
-    from headway.project import Project
-    from headway.prove.leaks import Leaks
+    from headway.project import DeletionReport
 
 __all__ = ["data"]
-
-_MOST_SHARES = 20
 
 
 @click.group("data", cls=Verbs, examples=("headway data stats", "headway data import training-buffer.jsonl"))
@@ -34,229 +25,134 @@ def data() -> None:
     """Count, list, export and import what was recorded."""
 
 
-@verb("stats", "headway data stats", "headway data stats route --json")
-@task_argument(required=False)
-def stats(session: Session, task: str | None) -> None:
-    """Count decisions, signals and outcomes, by source and action."""
-    tasks: dict[str, Counts] = {}
-    actions: dict[str, Mapping[str, int]] = {}
-    leaky: dict[str, Leaks] = {}
-    with session.project() as project:
-        if task is not None:
-            project.settings.task(task)
-        for name in project.tasks() if task is None else [task]:
-            with suppress(UnknownName):  # recorded once, no longer declared: counted as stored
-                project.settle(name)
-            tasks[name], actions[name] = project.query.counts(name), project.query.by_action(name)
-            session.synthetic(project, name)
-            with suppress(UnknownName):
-                leaky[name] = project.leaks(name)
-        start = _first_step(project)
-    session.show(RecordedTasks(tasks=tasks, actions=actions, leaks=leaky))
-    counted = [name for name, counts in tasks.items() if counts.decisions]
-    if counted:
-        session.next(f"headway rewards analyze {counted[0]}")
-    else:
-        session.next(start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedTasks:
-    """What was recorded, by task, and which of its fields give the outcome away."""
-
-    tasks: Mapping[str, Counts]
-    actions: Mapping[str, Mapping[str, int]]
-    leaks: Mapping[str, Leaks]
-
-    def document(self) -> dict[str, Any]:
-        from headway.project import leaks_document
-
-        return {
-            "tasks": {name: {**asdict(counts), "by_action": self.actions[name]} for name, counts in self.tasks.items()},
-            "leaks": {name: leaks_document(checked) for name, checked in self.leaks.items()},
-        }
-
-
-def _status(name: str) -> Column[tuple[str, Counts]]:
-    return value(name, lambda row: row[1].by_status.get(name, 0))
-
-
-_TASKS = RecordTable[tuple[str, "Counts"]](
-    text("task", lambda row: row[0]),
-    value("decisions", lambda row: row[1].decisions),
-    value("signals", lambda row: row[1].signals),
-    value("episodes", lambda row: row[1].episodes),
-    *(_status(name) for name in ("rewarded", "failed", "censored", "pending")),
-    text("first", lambda row: day(row[1].first_at)),
-    text("last", lambda row: day(row[1].last_at)),
+@verb(
+    "delete", "headway data delete --rater ann --dry-run", "headway data delete --before 2026-01-01 --task route --yes"
 )
+@click.option("--before", metavar="TIME", help="Decisions made before this time, for example 2026-01-01.")
+@click.option("--episode", metavar="NAME", help="One episode with all its decisions.")
+@click.option("--rater", metavar="NAME", help="All ratings of one rater.")
+@click.option("--decision", metavar="ID", help="One decision.")
+@click.option("--task", metavar="TASK", help="Only in this task.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def delete(
+    session: Session,
+    before: str | None,
+    episode: str | None,
+    rater: str | None,
+    decision: str | None,
+    task: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Delete decisions, or the ratings of a rater, with everything that depends on them. It cannot be undone.
 
+    Rewards are computed again without the deleted rows, online policies unlearn them, and caches, the write-ahead log
+    and free pages are cleared. Bundles that were learned from them are listed and kept.
+    """
+    from headway.nouns.ids import parse_decision_id
+    from headway.observe.erase import DeletionFilter
 
-@renders(RecordedTasks)
-def _recorded(out: Output, recorded: RecordedTasks) -> None:
-    if not recorded.tasks:
-        out.line("Nothing was recorded yet.")
-    _TASKS.print(out, recorded.tasks.items())
-    for name, counts in recorded.tasks.items():
-        for what, shares in (("source", counts.by_source), ("action", recorded.actions[name])):
-            if shares:
-                first = ", ".join(f"{key} {count:,}" for key, count in list(shares.items())[:_MOST_SHARES])
-                more = f", and {len(shares) - _MOST_SHARES:,} more" if len(shares) > _MOST_SHARES else ""
-                out.line(f"{name} by {what}: {first}{more}")
-    for checked in recorded.leaks.values():
-        render(out, checked)
-
-
-def _first_step(project: Project) -> str:
-    """The first decision: of this project's own task, if it declares one."""
-    declared = next(iter(project.settings.tasks), None)
-    if declared is None:
-        return 'headway decide route "Summarise this page" --candidates small,large'
-    return project.next_step(declared).command
-
-
-@verb("log", "headway data log", "headway data log route --status pending -n 50 --json")
-@task_argument(required=False)
-@click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
-@click.option(
-    "--status", type=click.Choice(get_args(Status)), help="Only decisions with such an outcome; pending: none yet."
-)
-def log(session: Session, task: str | None, count: int, status: str | None) -> None:
-    """List the latest decisions, newest first."""
-    from headway.observe.search import DecisionFilter, all_decisions
-
-    with session.project() as project:
-        if task is not None:
-            project.settings.task(task)
-            project.settle(task)
-        found = all_decisions(project.database, DecisionFilter(task=task, status=status))
-        decisions = tuple(_logged(decision, outcome) for decision, outcome in islice(found, count))
-        start = "" if decisions else _first_step(project) if task is None else project.next_step(task).command
-    session.show(DecisionLog(decisions=decisions))
-    if decisions:
-        session.next(f"headway explain {decisions[0].id}")
-    else:
-        session.next(start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedDecision:
-    """A decision with its outcome, on one line."""
-
-    id: str
-    at: str
-    task: str
-    text: str
-    action: str
-    propensity: float | None
-    policy: str
-    source: str
-    status: str
-    reward: float | None
-
-
-def _logged(decision: Decision, outcome: Outcome) -> LoggedDecision:
-    return LoggedDecision(
-        id=decision.id,
-        at=rfc3339(decision.at),
-        task=decision.task,
-        text=decision.situation.text,
-        action=decision.action,
-        propensity=decision.propensity or None,
-        policy=decision.policy,
-        source=decision.source,
-        status=outcome.status,
-        reward=outcome.reward,
+    wanted = DeletionFilter(
+        before=None if before is None else parse_time(before),
+        episode=episode,
+        rater=rater,
+        decision=None if decision is None else parse_decision_id(decision),
+        task=task,
     )
 
+    def waits(why: str) -> None:
+        session.out.aside(f"Waiting: {why}.")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionLog:
-    decisions: Sequence[LoggedDecision]
-
-
-_LOG = RecordTable[LoggedDecision](
-    text("id", lambda row: row.id),
-    text("at", lambda row: row.at[:19]),
-    text("task", lambda row: row.task),
-    text("action", lambda row: row.action),
-    value("p", lambda row: row.propensity, 2),
-    text("policy", lambda row: row.policy),
-    text("source", lambda row: row.source),
-    text("outcome", lambda row: row.status),
-    value("reward", lambda row: row.reward),
-    text("text", lambda row: short(row.text)),
-)
-
-
-@renders(DecisionLog)
-def _log(out: Output, logged: DecisionLog) -> None:
-    if not logged.decisions:
-        out.line("Nothing was decided yet.")
-    _LOG.print(out, logged.decisions)
-
-
-@verb("leaks", "headway data leaks next-action", "headway data leaks route --json")
-@task_argument()
-@click.option("--mined", is_flag=True, help="Check rows with mined labels too.")
-def leaks(session: Session, task: str, mined: bool) -> int:
-    """Find fields that give the outcome away, and other flaws that flatter a policy.
-
-    Exit status 1 if there is such a field. `headway learn` leaves them out.
-    """
     with session.project() as project:
-        checked = TaskLeaks(task=task, leaks=project.leaks(task, mined=mined))
-    session.show(checked)
-    session.next(f"headway learn {task}")
-    return 1 if checked.leaks.found else 0
+        if not dry_run and not yes:
+            _confirm(session, project.erase(wanted, dry_run=True, waiting=waits))
+        done = project.erase(wanted, dry_run=dry_run, waiting=waits)
+    session.show(done)
+    if dry_run:
+        options = (
+            ("--before", before),
+            ("--episode", episode),
+            ("--rater", rater),
+            ("--decision", decision),
+            ("--task", task),
+        )
+        given = " ".join(f"{name} {quoted(value)}" for name, value in options if value is not None)
+        session.next(f"headway data delete {given}")
+    else:
+        session.next(f"headway learn {done.tasks[0]}" if done.bundles else "headway data stats")
+
+
+@verb("retain", "headway data retain --dry-run", "headway data retain")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
+def retain(session: Session, dry_run: bool) -> None:
+    """Delete what is older than `keep_days` under [store] in headway.toml; `headway watch` does so every hour."""
+    with session.project() as project:
+        days = project.settings.store.keep_days
+        done = project.retain(dry_run=dry_run)
+    session.show(Retention(days=days, deleted=done, dry_run=dry_run))
+    session.next("headway data retain" if dry_run and done is not None else "headway data stats")
+
+
+def _confirm(session: Session, report: DeletionReport) -> None:
+    if not sys.stdin.isatty() or not session.out.terminal:
+        raise InvalidInput(
+            f"{_counts(report)} would be deleted permanently.",
+            code="not_confirmed",
+            hint="Check with --dry-run, then add --yes.",
+        )
+    session.out.line(f"This deletes {_counts(report)} permanently. Delete your own exports and backups yourself.")
+    if not click.confirm("Delete?", err=True):
+        raise InvalidInput("Nothing was deleted.", code="not_confirmed")
+
+
+@renders("DeletionReport")
+def _deleted(out: Output, report: DeletionReport) -> None:
+    out.line(f"{'Would delete' if report.dry_run else 'Deleted'} {_counts(report)}.")
+    for task, policy in report.snapshots.items():
+        out.line(f"{task} now {policy}: the online policy no longer includes the deleted rows.")
+    if report.bundles:
+        out.line(f"Learned from deleted rows, and kept: {', '.join(report.bundles)}. Learn again to replace them.")
+    for file in report.remains:
+        out.line(f"May still hold some of it: {file}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskLeaks:
-    """The leaks of one task."""
+class Retention:
+    """The rows that `keep_days` deleted; None: no row was too old."""
 
-    task: str
-    leaks: Leaks
+    days: float
+    deleted: DeletionReport | None
+    dry_run: bool
 
     def document(self) -> dict[str, Any]:
-        from headway.project import leaks_document
+        from headway.project import DeletionReport
 
-        return {"task": self.task, **leaks_document(self.leaks)}
-
-
-@renders(TaskLeaks)
-def _task_leaks(out: Output, checked: TaskLeaks) -> None:
-    render(out, checked.leaks)
-    if not checked.leaks.found:
-        out.line(f"No field of {checked.task!r} gives the outcome away ({checked.leaks.labelled:,} rows checked).")
+        return document_of(self.deleted or DeletionReport(dry_run=self.dry_run))
 
 
-_LEAKS = RecordTable[Any](  # of leaks
-    text("leaky field", lambda leak: leak.field),
-    text("where", lambda leak: leak.where),
-    text("how", lambda leak: leak.kind),
-    text("label", lambda leak: leak.label),
-    value("rows", lambda leak: leak.hits),
-    value("of", lambda leak: leak.rows),
-)
+@renders(Retention)
+def _retention(out: Output, retention: Retention) -> None:
+    if retention.deleted is not None:
+        render(out, retention.deleted)
+    elif retention.days:
+        out.line(f"Nothing is older than {retention.days:g} days.")
+    else:
+        out.line("`keep_days` is not set: everything is kept.")
 
 
-@renders("Leaks")
-def _leaks(out: Output, leaks: Leaks) -> None:
-    _LEAKS.print(out, leaks.found)
-    if leaks.found:
-        out.note(
-            f"leak: {leaks.flagged:,} of {leaks.labelled:,} labelled rows give their outcome away; "
-            f"learning leaves {', '.join(leaks.fields)} out."
-        )
-    if leaks.backwards:
-        out.note(f"clock: {leaks.backwards:,} outcomes are dated before their decision.")
-    if leaks.twins:
-        out.note(
-            f"duplicates: {leaks.twins:,} held-out rows have a text that is also trained on "
-            f"({leaks.exact_twins:,} identical)."
-        )
+def _counts(report: DeletionReport) -> str:
+    named = [
+        (report.decisions, "decision"),
+        (report.signals, "signal"),
+        (report.outcomes, "outcome"),
+        (report.episodes, "episode"),
+        (report.details, "detail"),
+    ]
+    parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in named if count]
+    parts += [f"{report.copies:,} {'copy' if report.copies == 1 else 'copies'} elsewhere"] if report.copies else []
+    return ", ".join(parts) or "nothing"
 
 
-for _command in (stats, log, leaks, delete, retain):
-    data.add_command(_command)
+data.add_command(delete)
+data.add_command(retain)

@@ -1,4 +1,4 @@
-"""data — imports history from elsewhere, exports what was recorded, copies a store into another.
+"""data — counts, lists and exports what was recorded, imports history from elsewhere, copies a store into another.
 
     from headway.kits.data import import_file
 
@@ -53,13 +53,21 @@ __all__ = [
 
 KIT = Kit(
     name="data",
-    summary="Import, export and copy what was recorded.",
+    summary="Count, list, import, export and copy what was recorded.",
     formats={"headway": "headway.kits.data.headway_format:HEADWAY_FORMAT"},
     verbs={
         "import_file": "headway.kits.data.importer:import_file",
         "transform": "headway.kits.data.training_rows:transform",
     },
     commands={
+        "data stats": Command(
+            "headway.kits.data.commands.recorded:stats", "Count decisions, signals and outcomes, by source and action."
+        ),
+        "data log": Command("headway.kits.data.commands.recorded:log", "List the latest decisions, newest first."),
+        "data leaks": Command(
+            "headway.kits.data.commands.recorded:leaks",
+            "Find fields that give the outcome away, and other flaws that flatter a policy.",
+        ),
         "data import": Command(
             "headway.kits.data.commands.imports:import_",
             "Import history from elsewhere: logs, training buffers, journals, tables.",

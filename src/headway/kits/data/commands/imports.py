@@ -12,8 +12,9 @@ import click
 
 from headway.cli.format import counts
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, render, renders, text, value
+from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, again, pairs, quoted, verb
+from headway.kits.data.commands.recorded import print_leaks
 
 if TYPE_CHECKING:
     from headway.kits.data.importer import ImportReport
@@ -182,7 +183,7 @@ def _imported(out: Output, imported: Imported) -> None:
         _remarks(out, report, imported.counted)
         _problems(out, report)
         if report.leaks is not None:
-            render(out, report.leaks)
+            print_leaks(out, report.leaks)
     if not imported.reports:
         out.line("There is nothing to import.")
 
