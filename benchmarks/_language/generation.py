@@ -124,8 +124,8 @@ def _ids(model: Any, rows: int, seed: int) -> Any:
 
 def _ours(model: Any, ids: Any, tokens: int, wait: Callable[[], None] = lambda: None) -> float:
     """Seconds in which our engine writes so many tokens for each row."""
+    from headway.kits.models.language import Prompt
     from headway.kits.reply.language import RunningBatch
-    from headway.nouns.protocols import Prompt
 
     clock = time.process_time if model.where.device.type == "cpu" else time.perf_counter
     ends, model.ends = model.ends, frozenset()  # both sides write the same number of tokens
@@ -142,7 +142,7 @@ def _ours(model: Any, ids: Any, tokens: int, wait: Callable[[], None] = lambda: 
 
 def _texts(model: Any, peer: Any, figures: dict[str, float], *, count: int) -> list[tuple[Any, list[int]]]:
     """Greedy texts of both sides; returns the peer's."""
-    from headway.nouns.protocols import Prompt, Turn
+    from headway.kits.models.language import Prompt, Turn
 
     equal, worst, replies = 0, 0.0, []
     first = 0.0

@@ -21,7 +21,7 @@ RATINGS, QUESTIONS, TOKENS, TOGETHER = 60, 90, 64, 20
 
 
 def answers(write: Callable[[list[Any]], list[Any]], questions: Sequence[str], seed: int) -> list[Any]:
-    from headway.nouns.protocols import Prompt, Turn
+    from headway.kits.models.language import Prompt, Turn
 
     asked = [
         Prompt(turns=(Turn("user", text),), max_tokens=TOKENS, temperature=1.0, seed=seed * 1000 + place)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from headway.kits.models.language import Completion, Prompt
 from headway.kits.reply.wire import (
     PREFIX,
     Generate,
@@ -25,7 +26,6 @@ from headway.kits.reply.wire import (
     reachable,
     socket_of,
 )
-from headway.nouns.protocols import Completion, Prompt
 
 __all__ = ["recording_worker"]
 

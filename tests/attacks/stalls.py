@@ -27,8 +27,8 @@ from pathlib import Path
 import httpx
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply.kept import KeptReply, to_details
-from headway.nouns.protocols import Turn
 from headway.observe.keys import Keys
 from headway.project import Project
 from tests.attacks.language_worker import recording_worker

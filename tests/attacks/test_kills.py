@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headway.kits.models.language import Prompt
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.sandbox import Limits, sandbox
 from headway.kits.simulator.problem import sealed, write_problems
 from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Prompt
 from tests.cli.terminal import headway
 from tests.kits.reply.test_worker import spawned
 from tests.kits.reply.tiny import make

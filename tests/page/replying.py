@@ -10,9 +10,10 @@ from random import Random
 
 import numpy as np
 
+from headway.kits.models.language import Turn
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.kits.reply.ratings import rate
-from headway.nouns.protocols import Learned, Turn
+from headway.nouns.protocols import Learned
 from headway.project import Project, publish_policy
 
 __all__ = ["SETTINGS", "write_replies"]

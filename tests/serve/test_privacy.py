@@ -22,8 +22,8 @@ from typing import Any
 import httpx
 import pytest
 
+from headway.kits.models.language import Prompt
 from headway.kits.reply.learn.data import cluster_of, is_held_out
-from headway.nouns.protocols import Prompt
 from headway.project import Project
 from tests.attacks.language_worker import recording_worker
 from tests.kits.proxy.upstream import Upstream

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headway.kits.models.chat_endpoint import ChatEndpoint
+from headway.kits.models.language import Counted, Prompt, Turn
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
-from headway.nouns.protocols import Counted, Prompt, Turn
 from tests.project.model_server import ModelServer
 
 KEY = "sk-very-secret"

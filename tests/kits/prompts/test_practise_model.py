@@ -296,7 +296,7 @@ def test_model_and_prompts_options_are_refused_elsewhere(folder: Path, words: tu
 
 def test_only_greedy_answers_are_cached(tmp_path: Path, server: ModelServer) -> None:
     from headway.kits.models.chat_endpoint import ChatEndpoint
-    from headway.nouns.protocols import Prompt, Turn
+    from headway.kits.models.language import Prompt, Turn
 
     with ChatEndpoint("small", server.url, "tiny") as model:
         kept = Remembered(model, tmp_path / "answers.jsonl")

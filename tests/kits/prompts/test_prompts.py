@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.encode.hashing import HashingEncoder
+from headway.kits.models.language import Completion, Delta, Scored
+from headway.kits.models.language import Prompt as Asked
 from headway.kits.prompts.checks import check, code_in, json_in
 from headway.kits.prompts.corpus import CLASSES, corpus, validated
 from headway.kits.prompts.cues import HEADINGS
@@ -24,8 +26,6 @@ from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import PromptsWorld
 from headway.kits.sandbox import Limits, Result, sandbox
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
-from headway.nouns.protocols import Completion, Delta, Scored
-from headway.nouns.protocols import Prompt as Asked
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=300).filter(str.strip)
 PYTHON_ONLY = re.compile(r"\b(python|javascript|typescript|java|rust|go|try/except|try-except)\b", re.IGNORECASE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.knobs import LanguageKnobs, knobs_from
 from headway.kits.reply.learn.data import RatedReply, Sample, divided, graded
-from headway.nouns.protocols import Prompt, Turn
 
 QUICK = {"device": "cpu", "rank": 4, "alpha": 8.0, "epochs": 2, "rate": 1e-3, "anchors": 1, "checkpoint": 2}
 

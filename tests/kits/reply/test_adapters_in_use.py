@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
+from headway.kits.models.language import Prompt
 from headway.kits.reply.language import LanguageModel, RunningBatch
 from headway.nouns.errors import Conflict, Damaged, UnknownName
-from headway.nouns.protocols import Prompt
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply.answer import answer
 from headway.kits.reply.kept import kept, kept_reply
 from headway.kits.reply.ratings import comment, history, rate, withdraw
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName
-from headway.nouns.protocols import Turn
 from headway.project import Project
 from tests.cli.terminal import headway as run
 from tests.kits.reply.test_worker import working
@@ -259,9 +259,10 @@ def test_replies_are_exported_as_interactions_and_deleted_with_their_decision(
 def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversation(
     folder: Path, project: Project, tmp_path: Path
 ) -> None:
+    from headway.kits.models.language import Prompt
     from headway.kits.reply.adapters import read_peft
     from headway.kits.reply.language import LanguageModel
-    from headway.nouns.protocols import Learned, Prompt
+    from headway.nouns.protocols import Learned
     from headway.project import publish_policy
     from tests.kits.reply.test_adapters_in_use import adapter
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply.doctor import check
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.kits.reply.learn.material import material, readiness
 from headway.kits.reply.ratings import comment, rate
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Turn
 from headway.project import Project
 from headway.settings import load
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import headway
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply import duels
 from headway.kits.reply.kept import KeptReply, kept_reply, to_details
 from headway.kits.reply.ratings import comment, rate
 from headway.nouns.errors import UnknownName
-from headway.nouns.protocols import Learned, Prompt, Turn
+from headway.nouns.protocols import Learned
 from headway.observe.erase import DeletionFilter
 from headway.project import Project, publish_policy
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from headway.kits.models.language import Prompt
 from headway.kits.reply import fusing
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.engines.paged import BlockPool, PagedCache
 from headway.kits.reply.language import LanguageModel, RunningBatch
 from headway.nouns.errors import Conflict, UnknownName
-from headway.nouns.protocols import Prompt
 from tests.kits.reply.test_adapters_in_use import TEXTS, adapter, by_peft
 from tests.kits.reply.test_worker import working
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import headway
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.adapters import read_peft, write_peft
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.nouns.errors import Conflict, Damaged, GateRefused, InvalidInput
-from headway.nouns.protocols import Prompt, Turn
 from headway.project import Project
 from tests.cli.terminal import headway as typed
 from tests.kits.reply.rated import tuned_model

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply.kept import KIT_NAME, Comment, KeptReply, from_details, kept, kept_reply, redacted, to_details
 from headway.nouns.errors import Damaged, UnknownName
-from headway.nouns.protocols import Turn
 from headway.nouns.records import Decision
 from headway.project import Project
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from headway.kits.models.language import Completion, Prompt, Turn
 from headway.kits.reply.language import LanguageModel, Request, RunningBatch
-from headway.nouns.protocols import Completion, Prompt, Turn
 from tests.kits.reply.tiny import make
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply.kept import kept
 from headway.kits.reply.learn.material import flag_replies, wait_while
 from headway.kits.reply.rewards import shape
 from headway.kits.reply.safety import LinearDetector, detector_of
 from headway.nouns.errors import InvalidInput, InvalidSettings
-from headway.nouns.protocols import Turn
 from headway.nouns.records import Decision
 from headway.project import Project
 from tests.cli.terminal import headway as typed

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headway.kits import models
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.language import LanguageModel
-from headway.nouns.protocols import Prompt, Turn
 
 
 @pytest.fixture(scope="module")

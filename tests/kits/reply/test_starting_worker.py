@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from headway.kits.models.language import Prompt
 from headway.kits.reply.client import AsyncLanguageWorker, LanguageWorker
 from headway.kits.reply.worker import local_bases, needs_worker
 from headway.loop.lock import held
 from headway.loop.supervisor import LOCK
 from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Prompt
 from headway.settings import load
 from tests.kits.reply.test_worker import working
 from tests.loop.running import until

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import headway
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.loop.watch import Watch
 from headway.nouns.errors import InvalidInput, MissingExtra
-from headway.nouns.protocols import Prompt, Turn
 from headway.observe.runs import list_runs
 from headway.project import Project
 from tests.kits.reply.rated import tuned_model

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.kits.models.language import Turn
 from headway.kits.reply import duels
 from headway.kits.reply.answer import prepare
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.kits.reply.learn.data import cluster_of, is_held_out
 from headway.kits.reply.ratings import comment, rate
 from headway.nouns.errors import UnknownName
-from headway.nouns.protocols import Turn
 from headway.nouns.records import OWNER, Decision, Reader
 from headway.project import Project
 from tests.kits.reply.test_sealed_duels import publish_candidate

@@ -21,12 +21,12 @@ import hypothesis
 import hypothesis.strategies as some
 import pytest
 
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.client import AsyncLanguageWorker, LanguageWorker
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.wire import Generate, frame, socket_of
 from headway.kits.reply.worker import WorkerServer
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName
-from headway.nouns.protocols import Prompt, Turn
 from tests.kits.reply.tiny import make
 from tests.loop.running import alive, until, up
 

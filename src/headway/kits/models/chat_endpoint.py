@@ -23,8 +23,8 @@ from typing import Any, Self
 import msgspec
 
 from headway.client.outgoing import CallFailed, Outgoing
+from headway.kits.models.language import Completion, Counted, Delta, Prompt, Scored, Turn
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
-from headway.nouns.protocols import Completion, Counted, Delta, Prompt, Scored, Turn
 
 _TRIES = 5
 _SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits

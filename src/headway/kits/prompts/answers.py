@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headway.files import read_regular
+from headway.kits.models.language import Completion, Counted, Delta, Generator, Prompt, Scored
 from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Completion, Counted, Delta, Generator, Progress, Prompt, Scored
+from headway.nouns.protocols import Progress
 
 __all__ = ["Remembered"]
 

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.models.language import Completion, Generator, Prompt, Turn
 from headway.kits.prompts.checks import CheckResult, check
 from headway.kits.prompts.corpus import CheckedPrompt
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Completion, Floats, Generator, Prompt, Turn
+from headway.nouns.protocols import Floats
 
 __all__ = ["TOKEN_COST", "Answered", "Outcomes", "checked", "plain_reward"]
 

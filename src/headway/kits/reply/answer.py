@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from headway.kits.models.language import Completion, Delta, Generator, Prompt, Turn
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
 from headway.kits.reply.latest import latest_rewards
@@ -25,7 +26,6 @@ from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 import torch
 
+from headway.kits.models.language import Completion, Delta, Prompt
 from headway.kits.reply.device import Where
 from headway.kits.reply.sampling import PickedToken, TokenDraw, pick
 from headway.kits.reply.tokens import Detokenizer
-from headway.nouns.protocols import Completion, Delta, Prompt
 
 _MOST_ROWS = {"cpu": 32, "mps": 32, "cuda": 128}
 _PIECE = {"cpu": 512, "mps": 1024, "cuda": 8192}  # prompt tokens per step

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from headway.kits.models.language import Completion, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, keep, prepare
 from headway.kits.reply.replies import deltas
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.protocols import Completion, Turn
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import problem
 

@@ -23,6 +23,7 @@ from typing import TypeVar
 
 import msgspec
 
+from headway.kits.models.language import Completion, Delta, Prompt, Scored
 from headway.kits.reply.wire import (
     MOST_BYTES,
     PREFIX,
@@ -49,7 +50,6 @@ from headway.kits.reply.wire import (
 from headway.loop.lock import holder
 from headway.loop.supervisor import LOCK as UP_LOCK
 from headway.nouns.errors import HeadwayError, Unavailable
-from headway.nouns.protocols import Completion, Delta, Prompt, Scored
 
 __all__ = ["AsyncLanguageWorker", "LanguageWorker"]
 

@@ -18,6 +18,7 @@ from secrets import randbelow
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from headway.kits.models.language import Completion
 from headway.kits.reply.kept import kept, with_replies
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import cluster_of, is_held_out
@@ -26,7 +27,7 @@ from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
 from headway.kits.reply.writer import ReplyWriter
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, UnknownName
-from headway.nouns.protocols import Completion, Progress
+from headway.nouns.protocols import Progress
 from headway.nouns.records import OWNER, Reader
 from headway.prove.sequential import e_process
 

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from headway.files import read_regular
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.latest import latest_even_pairs
 from headway.nouns.errors import Conflict, UnknownName
-from headway.nouns.protocols import Prompt, Turn
 from headway.nouns.records import OWNER, Decision, Reader
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.learn.anchors import JUDGING
-from headway.nouns.protocols import Prompt, Turn
 
 _QUESTIONS, _TOKENS = 6, 32
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.kits import models
+from headway.kits.models.language import Completion, Delta, Generator, Prompt, Scored
 from headway.kits.reply.client import LanguageWorker
 from headway.nouns.errors import Unavailable, UnknownName
-from headway.nouns.protocols import Completion, Delta, Generator, Prompt, Scored
 from headway.settings import load
 
 if TYPE_CHECKING:

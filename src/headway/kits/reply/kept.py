@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headway.kits.models.language import Completion, Turn
 from headway.nouns.errors import Damaged, UnknownName
-from headway.nouns.protocols import Completion, Turn
 from headway.nouns.records import Detail, Settled, is_own
 
 if TYPE_CHECKING:

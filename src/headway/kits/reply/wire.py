@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from headway.kits.models.language import Completion, Prompt, Scored
 from headway.nouns.errors import (
     Busy,
     Conflict,
@@ -25,7 +26,6 @@ from headway.nouns.errors import (
     Unavailable,
     UnknownName,
 )
-from headway.nouns.protocols import Completion, Prompt, Scored
 
 ALIVE_S = 5.0
 SILENCE_S = 30.0

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headway.kits import models
+from headway.kits.models.language import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.protocols import Completion, Prompt, Turn
 
 if TYPE_CHECKING:
     from headway.kits.reply.language import LanguageModel

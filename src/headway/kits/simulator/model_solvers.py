@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.kits.models.language import Generator, Prompt, Turn
 from headway.kits.prompts.checks import code_in
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.errors import HeadwayError, Unavailable
-from headway.nouns.protocols import Generator, Prompt, Turn
 from headway.settings import load
 
 if TYPE_CHECKING:

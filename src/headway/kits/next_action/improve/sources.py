@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from headway.client.process import run
 from headway.files import open_regular, read_regular
+from headway.kits.models.language import Prompt, Turn
 from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, read_proposal, read_proposals
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.nouns.errors import InvalidInput, Unavailable
-from headway.nouns.protocols import Prompt, Turn
 
 if TYPE_CHECKING:
     from headway.project import Project

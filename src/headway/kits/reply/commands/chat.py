@@ -21,8 +21,8 @@ from headway.cli.verb import Session, verb
 from headway.files import read_regular
 
 if TYPE_CHECKING:
+    from headway.kits.models.language import Turn
     from headway.kits.reply.answer import AnsweredTurn
-    from headway.nouns.protocols import Turn
     from headway.project import Project
 
 __all__ = ["chat"]
@@ -239,9 +239,9 @@ class _Talk:
             self._rate(reply.id)
 
     def _answer(self, text: str) -> AnsweredTurn | None:
+        from headway.kits.models.language import Turn
         from headway.kits.reply.answer import answer
         from headway.nouns.errors import HeadwayError
-        from headway.nouns.protocols import Turn
 
         turns = [*self.turns, Turn("user", text)]
 

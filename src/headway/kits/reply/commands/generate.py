@@ -14,7 +14,7 @@ from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Completion, Generator, Prompt
+    from headway.kits.models.language import Completion, Generator, Prompt
 
 __all__ = ["generate"]
 
@@ -58,7 +58,7 @@ def generate(
     Uses the project's worker if one is running (headway worker), else loads the model for this call. --json includes
     the tokens and their log-probabilities. `-` reads the prompt from standard input.
     """
-    from headway.nouns.protocols import Prompt, Turn
+    from headway.kits.models.language import Prompt, Turn
 
     if stream and n > 1:
         raise click.UsageError("--stream shows one text: omit --n.")

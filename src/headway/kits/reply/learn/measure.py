@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from headway.kits.models.language import Completion, Prompt, Turn
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl
@@ -22,7 +23,6 @@ from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.trainer import Trainer
 from headway.kits.reply.learn.tuned import TunedModel
 from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
-from headway.nouns.protocols import Completion, Prompt, Turn
 
 __all__ = ["auc_interval", "distance", "measure"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
+from headway.kits.models.language import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.learn.anchors import TRAINING
 from headway.kits.reply.learn.lora import Adapter
 from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
 from headway.kits.reply.tokens import rendered
-from headway.nouns.protocols import Completion, Prompt, Turn
 
 
 class TunedModel:
