@@ -51,7 +51,7 @@ def constant() -> None:
     from granian.constants import Interfaces
 
     from headway.serve.address import bind
-    from headway.serve.embedded import Embedded
+    from headway.serve.embedded import GranianServer
     from headway.settings import ServerSettings
 
     headers = [(b"content-type", b"application/json")]
@@ -66,7 +66,7 @@ def constant() -> None:
         settings = ServerSettings(port=0)
         listening = bind(settings)
         port = listening.getsockname()[1]
-        embedded = Embedded(answer, listening, settings, Interfaces.ASGINL)
+        embedded = GranianServer(answer, listening, settings, Interfaces.ASGINL)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, embedded.stop)
         print(json.dumps({"port": port}), flush=True)
         await embedded.serve()

@@ -47,7 +47,7 @@ def test_a_file_with_private_names_says_for_which_versions(file: str) -> None:
 def test_granian_takes_a_socket_that_is_bound_already() -> None:
     from granian.server.common import AbstractServer
 
-    from headway.serve.embedded import Embedded
+    from headway.serve.embedded import GranianServer
     from headway.settings import ServerSettings
 
     assert "self._init_shared_socket()" in inspect.getsource(AbstractServer.startup)
@@ -55,7 +55,7 @@ def test_granian_takes_a_socket_that_is_bound_already() -> None:
     assert names == {"_ssp", "_shd", "_sfd"}
     with socket.create_server(("127.0.0.1", 0)) as listening:
         descriptor = listening.fileno()
-        server = Embedded(None, listening, ServerSettings())
+        server = GranianServer(None, listening, ServerSettings())
         server._init_shared_socket()
         try:
             assert server._shd.get_fd() == server._sfd == descriptor

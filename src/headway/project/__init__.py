@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headway.project.project import Project
+from headway.project.project import Opened, Project
 
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport
@@ -52,6 +52,7 @@ __all__ = [
     "Examined",
     "JudgedEvidence",
     "Offer",
+    "Opened",
     "Project",
     "ProofKind",
     "ProofQuestion",

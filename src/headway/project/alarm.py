@@ -22,7 +22,7 @@ from headway.project.publish import record_change
 
 if TYPE_CHECKING:
     from headway.observe.served import MatureRows, ServedRows
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
     from headway.prove.streams import Known, StreamRows
 
@@ -57,7 +57,7 @@ class AlarmDetail(TypedDict):
     key: NotRequired[str]
 
 
-def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
+def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     """The ledger row of a new alarm if the outcomes of what is served have changed.
 
     Reads only what was decided and settled since the last check.
@@ -104,7 +104,7 @@ def check_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     return raise_alarm(project, task, detail, who=who)
 
 
-def _suspects(project: Project, task: str, served: ServedRows, rows: MatureRows) -> list[str]:
+def _suspects(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> list[str]:
     """The keys that are not trusted, those with most outcomes first."""
     trusted = project.settings.task(task).trust_keys
     if all(is_own(name) or name in trusted for name in project.query.names("rater")):
@@ -114,7 +114,7 @@ def _suspects(project: Project, task: str, served: ServedRows, rows: MatureRows)
     return [name for name, _ in counts.most_common() if not is_own(name) and name not in trusted][:_MOST_KEYS]
 
 
-def _without(project: Project, task: str, served: ServedRows, rows: MatureRows, key: str) -> MatureRows:
+def _without(project: Opened, task: str, served: ServedRows, rows: MatureRows, key: str) -> MatureRows:
     """The rows as they are without the signals of a key."""
     if not key:
         return rows
@@ -126,7 +126,7 @@ def _without(project: Project, task: str, served: ServedRows, rows: MatureRows, 
     return replace(rows, reward=rewards[kept], **{name: getattr(rows, name)[kept] for name in columns})
 
 
-def _shares(project: Project, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
+def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
     """By decision: its reward without each of its raters, NaN if there is none; read once per outcome."""
     from headway.project.prove.rows import reward_without
 
@@ -140,7 +140,7 @@ def _shares(project: Project, task: str, served: ServedRows, rows: MatureRows) -
     return served.without
 
 
-def _stream_rows(project: Project, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
+def _stream_rows(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
     from headway.prove.streams import StreamRows
 
     changes = project.ledger.entries(task, "promote", "rollback")
@@ -166,7 +166,7 @@ def settings_of(body: str) -> str:
     return dumps({key: value for key, value in loads(body).items() if key not in _BY_THE_LOOP}) if body else ""
 
 
-def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
+def _known(project: Opened, task: str, rows: MatureRows) -> list[Known]:
     """Earlier alarms: what they touch is compared from the change on, and not at all while they are open.
 
     An open one of a single key touches nothing: its outcomes are left out.
@@ -180,7 +180,7 @@ def _known(project: Project, task: str, rows: MatureRows) -> list[Known]:
     ]
 
 
-def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -> Entry:
+def raise_alarm(project: Opened, task: str, detail: AlarmDetail, *, who: str) -> Entry:
     """Write the row of an alarm; serving, proofs and learning read it from the ledger."""
     current = current_policy(project, project.settings.task(task))
     means = (detail["before"], detail["after"])
@@ -190,7 +190,7 @@ def raise_alarm(project: Project, task: str, detail: AlarmDetail, *, who: str) -
     )
 
 
-def end_alarm(project: Project, task: str, *, why: str, who: str = "") -> Entry | None:
+def end_alarm(project: Opened, task: str, *, why: str, who: str = "") -> Entry | None:
     """End every open alarm of a task; None if there is none. A promotion or rollback ends them as well."""
     if project.ledger.heads(task).alarm is None:
         return None
@@ -201,7 +201,7 @@ def end_alarm(project: Project, task: str, *, why: str, who: str = "") -> Entry 
     )  # fmt: skip
 
 
-def alarms(project: Project, task: str) -> list[Alarm]:
+def alarms(project: Opened, task: str) -> list[Alarm]:
     """Every alarm of a task, oldest first, with the reason why it ended."""
     raised: list[Alarm] = []
     for entry in project.ledger.entries(task, "alarm", "promote", "rollback"):
@@ -213,12 +213,12 @@ def alarms(project: Project, task: str) -> list[Alarm]:
     return raised
 
 
-def open_alarms(project: Project, task: str, newest: Entry | None) -> list[Alarm]:
+def open_alarms(project: Opened, task: str, newest: Entry | None) -> list[Alarm]:
     """The open alarms of a task, oldest first; none without `Heads.alarm`."""
     return [] if newest is None else [alarm for alarm in alarms(project, task) if alarm.open]
 
 
-def alert_failure(project: Project) -> str:
+def alert_failure(project: Opened) -> str:
     """Why the last alert about an alarm failed; empty if it did not."""
     job = Jobs(project.database).last("alert")
     return "" if job is None or job.state != "failed" else str(job.result["error"]["message"])

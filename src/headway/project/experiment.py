@@ -26,14 +26,14 @@ from headway.promote import gate
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
 
 def start_experiment(
-    project: Project, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""
+    project: Opened, task: str, *, policy: str | None = None, share: float | None = None, who: str = ""
 ) -> Entry:
     """Let a candidate decide on a share of the traffic until its test ends; without `share`, on the cheapest.
 
@@ -72,7 +72,7 @@ def start_experiment(
 
 
 def _check(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy, share: float | None
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy, share: float | None
 ) -> None:
     task = settings.name
     if settings.kind != "choice" or task in project.servings.compared:
@@ -98,7 +98,7 @@ def _check(
 
 
 def _registration(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, share: float | None
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, share: float | None
 ) -> dict[str, Any]:
     """The detail of the start row; without a plan, the largest share."""
     cost = _cost(project, settings, candidate)
@@ -114,7 +114,7 @@ def _registration(
     }
 
 
-def _cost(project: Project, settings: TaskSettings, candidate: CandidatePolicy) -> VerdictCost | None:
+def _cost(project: Opened, settings: TaskSettings, candidate: CandidatePolicy) -> VerdictCost | None:
     """What a verdict costs; None while there is nothing to plan from."""
     try:
         return verdict_cost(project, settings.name, policy=candidate.ref)
@@ -130,7 +130,7 @@ def _needed(cost: VerdictCost, share: float) -> int | None:
     return cost.by_share[nearest]
 
 
-def stop_experiment(project: Project, task: str, *, why: str = "stopped", who: str = "") -> Entry:
+def stop_experiment(project: Opened, task: str, *, why: str = "stopped", who: str = "") -> Entry:
     """End the running experiment. `why`: "better", "worse", "no difference", "replaced", or any other reason."""
     project.settings.task(task)
     running = project.ledger.experiment(task)
@@ -144,7 +144,7 @@ def stop_experiment(project: Project, task: str, *, why: str = "stopped", who: s
     return record_together(project, _end(project, running, ended, why or ended, who))[0]
 
 
-def _end(project: Project, running: Entry, ended: Ending, why: str, who: str) -> Entry:
+def _end(project: Opened, running: Entry, ended: Ending, why: str, who: str) -> Entry:
     detail = {**running.detail, "share": 0.0, "acted_on": running.share, "since": running.at, "ended": ended}
     detail["to_decision"] = project.query.last_decision(running.task)
     return new_entry(
@@ -159,7 +159,7 @@ def _end(project: Project, running: Entry, ended: Ending, why: str, who: str) ->
     )
 
 
-def experiment(project: Project, task: str) -> ExperimentState | None:
+def experiment(project: Opened, task: str) -> ExperimentState | None:
     """The running experiment of a task, or else the last one; None if there was none."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
@@ -180,7 +180,7 @@ def experiment(project: Project, task: str) -> ExperimentState | None:
     )
 
 
-def _expected(project: Project, left: int | None, per_day: float | None, verdict: Verdict | None) -> float | None:
+def _expected(project: Opened, left: int | None, per_day: float | None, verdict: Verdict | None) -> float | None:
     if left == 0 and verdict is not None and verdict.evidence is not None and verdict.evidence.waiting is not None:
         return verdict.evidence.waiting.until
     return None if left is None or not per_day else project.clock() + left / per_day * 86_400
@@ -193,7 +193,7 @@ def _left(state: ExperimentState, verdict: Verdict | None) -> int | None:
     return verdict.more if verdict is not None and verdict.word == "too early" else None
 
 
-def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
+def _state(project: Opened, entry: Entry, against: str) -> ExperimentState:
     detail = entry.detail
     return ExperimentState(
         task=entry.task,
@@ -213,7 +213,7 @@ def _state(project: Project, entry: Entry, against: str) -> ExperimentState:
     )
 
 
-def _ended(project: Project, last: Entry, state: ExperimentState) -> ExperimentState:
+def _ended(project: Opened, last: Entry, state: ExperimentState) -> ExperimentState:
     """Ended by a row of its own, or by the promotion, rollback, retirement or new candidate that came first."""
     if "ended" in last.detail:
         return replace(state, ended=last.detail["ended"], ended_at=last.at)
@@ -247,7 +247,7 @@ def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     )
 
 
-def _verdict(project: Project, settings: TaskSettings, state: ExperimentState) -> Verdict | None:
+def _verdict(project: Opened, settings: TaskSettings, state: ExperimentState) -> Verdict | None:
     identifier = project.ledger.latest_evidence(settings.name, state.policy_hash)
     if identifier is None:
         return None

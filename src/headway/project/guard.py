@@ -35,7 +35,7 @@ from headway.promote import gate
 if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm
     from headway.nouns.protocols import Floats
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
 
 __all__ = ["LEAST_DECISIONS", "MOST_DECISIONS", "close_alarm", "guard"]
@@ -49,7 +49,7 @@ _LEAST = 30  # rows of an action before and after the change, to say how it chan
 _TRIES = 5  # a policy that learns as it decides may publish a snapshot between the look and the rollback
 
 
-def guard(project: Project, task: str, *, who: str = "") -> Entry | None:
+def guard(project: Opened, task: str, *, who: str = "") -> Entry | None:
     """Take back what acts and is proven worse: restore the previous policy, or end the canary or experiment.
 
     Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
@@ -60,7 +60,7 @@ def guard(project: Project, task: str, *, who: str = "") -> Entry | None:
     return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
 
 
-def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
+def _guard_current(project: Opened, task: str, *, who: str) -> Entry | None:
     settings = project.settings.task(task)
     change = project.ledger.last(task, "promote", "rollback")
     if change is None:
@@ -91,13 +91,13 @@ def _guard_current(project: Project, task: str, *, who: str) -> Entry | None:
     return _take_back(project, task, before, verdict, who=who)
 
 
-def _take_back(project: Project, task: str, to: str, verdict: Verdict, *, who: str) -> Entry:
+def _take_back(project: Opened, task: str, to: str, verdict: Verdict, *, who: str) -> Entry:
     assert verdict.evidence is not None
     why = f"automatic: {' '.join(verdict.reasons)}"
     return roll_back(project, task, to=to, why=why, who=who, evidence_id=verdict.evidence.id)
 
 
-def _guard_share(project: Project, task: str, *, who: str) -> Entry | None:
+def _guard_share(project: Opened, task: str, *, who: str) -> Entry | None:
     heads = project.ledger.heads(task)
     acting = heads.canary or heads.experiment
     if acting is None:
@@ -119,7 +119,7 @@ def _condemned(verdict: Verdict, rules: gate.GateRules) -> bool:
 
 
 def _outcomes_on(
-    project: Project, policy: str, against: str, task: str, *, rollback: RollbackTest | None = None
+    project: Opened, policy: str, against: str, task: str, *, rollback: RollbackTest | None = None
 ) -> Verdict | None:
     """What the outcomes of its decisions say about a policy that acts; None while they cannot say anything.
 
@@ -137,7 +137,7 @@ def _outcomes_on(
 # -- the end of an alarm
 
 
-def close_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
+def close_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     """End the open alarms of a task if no other policy was shown to be better since; None if it is too early."""
     opened = [alarm for alarm in alarms(project, task) if alarm.open]
     if not opened:
@@ -153,7 +153,7 @@ def close_alarm(project: Project, task: str, *, who: str = "") -> Entry | None:
     return end_alarm(project, task, why=f"{alike}; {why}" if alike else why, who=who)
 
 
-def _still_better(project: Project, task: str) -> str:
+def _still_better(project: Opened, task: str) -> str:
     """In words, if the current policy is better than the one before since the alarm, and no candidate is tested."""
     changed = change_row(project, task)
     if any(test.n > changed for test in project.ledger.tests(task)):
@@ -166,7 +166,7 @@ def _still_better(project: Project, task: str) -> str:
     return f"the current policy is still better than {evidence.against}"
 
 
-def _changed_alike(project: Project, seqs: list[int], alarm: Alarm) -> str:
+def _changed_alike(project: Opened, seqs: list[int], alarm: Alarm) -> str:
     """In words, if all actions changed by the same amount, as far as their rows can tell."""
     before: dict[str, list[float]] = {}
     after: dict[str, list[float]] = {}

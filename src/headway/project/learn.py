@@ -21,7 +21,7 @@ from headway.promote.prune import prune
 
 if TYPE_CHECKING:
     from headway.learn.age import Ages
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 
@@ -41,7 +41,7 @@ class Readable:
     ages: Ages
 
 
-def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
+def readable(project: Opened, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
     """The rows of a task that `learn` reads. Fields that reveal the outcome are omitted, except those in `trust`."""
     from headway.project.data.ages import ages_of_rows
     from headway.project.data.leaks import check_leaks
@@ -59,7 +59,7 @@ def readable(project: Project, task: str, *, trust: Sequence[str], mined: bool) 
     return Readable(experience=experience, upto=upto, left_out=tuple(left_out), ages=ages)
 
 
-def labelled_rows(project: Project, task: str, *, mined: bool = False, role: str = "") -> tuple[int, tuple[str, ...]]:
+def labelled_rows(project: Opened, task: str, *, mined: bool = False, role: str = "") -> tuple[int, tuple[str, ...]]:
     """The rows with a reward that `learn` would read (of one role), and the fields that it would omit."""
     rows = readable(project, task, trust=(), mined=mined)
     mine = (row for row in rows.experience if not role or row.decision.situation.role == role)
@@ -67,7 +67,7 @@ def labelled_rows(project: Project, task: str, *, mined: bool = False, role: str
 
 
 def learn(
-    project: Project,
+    project: Opened,
     task: str,
     *,
     family: str | None = None,
@@ -131,7 +131,7 @@ def learn(
 class _LearningLog:
     """The run of one learning: how far it is, and at the end what the learner measured."""
 
-    def __init__(self, project: Project, task: str, family: str, seed: int, work: Path | None) -> None:
+    def __init__(self, project: Opened, task: str, family: str, seed: int, work: Path | None) -> None:
         self._own = None if work is None else work / "metrics.jsonl"  # what the learner itself writes
         moment = datetime.fromtimestamp(project.clock(), UTC)
         self._log = RunLog(project.home / "work" / f"{task}-{family}-{moment:%Y%m%d-%H%M%S}")
@@ -171,7 +171,7 @@ class _LearningLog:
         self._log.end(policy)
 
 
-def next_candidate(project: Project, task: str, *, who: str = "") -> str | None:
+def next_candidate(project: Opened, task: str, *, who: str = "") -> str | None:
     """Make the newest shadow the candidate, as it was learned; its reference, or None if there is none."""
     shadow = project.ledger.heads(task).shadow
     if shadow is None:
@@ -201,7 +201,7 @@ class _Start:
     keywords: dict[str, Any]
 
 
-def _start(project: Project, settings: TaskSettings, family: str, resume: str | bool | None) -> _Start:
+def _start(project: Opened, settings: TaskSettings, family: str, resume: str | bool | None) -> _Start:
     """`resume`: a policy to continue from, or True for a training that was interrupted."""
     interruptible = project.catalogue.family(family).interruptible
     if interruptible and not isinstance(resume, str):
@@ -226,7 +226,7 @@ def _start(project: Project, settings: TaskSettings, family: str, resume: str | 
     return _Start(digest, {"resume": policy})
 
 
-def _work(project: Project, task: str, family: str, *, carry_on: bool) -> Path:
+def _work(project: Opened, task: str, family: str, *, carry_on: bool) -> Path:
     """The folder of unfinished learning; emptied unless it is carried on."""
     folder = project.home / "work" / f"learn-{task}-{family}"
     if not carry_on:
@@ -234,7 +234,7 @@ def _work(project: Project, task: str, family: str, *, carry_on: bool) -> Path:
     return folder
 
 
-def due(project: Project, task: str) -> int:
+def due(project: Opened, task: str) -> int:
     """The number of newly settled decisions still missing before learning is due; 0: it is due."""
     project.settle(task)
     newest = project.ledger.last(task, "candidate", "shadow")
@@ -242,7 +242,7 @@ def due(project: Project, task: str) -> int:
     return max(0, project.settings.task(task).retrain_after - project.query.count_settled(task, after=mark))
 
 
-def fold(project: Project, task: str) -> str | None:
+def fold(project: Opened, task: str) -> str | None:
     """Online tasks: fold settled rows into the current policy and publish a snapshot; its reference, if new.
 
     All rows settled since its mark are added to its state, and rows that others replaced are removed.
@@ -297,7 +297,7 @@ def fold(project: Project, task: str) -> str | None:
     return published.ref
 
 
-def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator[tuple[Settled, int]]:
+def _changes(project: Opened, task: str, mark: int, header: Header) -> Iterator[tuple[Settled, int]]:
     """Rows since the mark; a row that another one replaces is removed first, if the state has read it."""
     from headway.project.data.ages import as_read
 
@@ -316,7 +316,7 @@ def _changes(project: Project, task: str, mark: int, header: Header) -> Iterator
         yield without(row, left_out), 0 if row.reward is None or weak else 1
 
 
-def encoder_spec(project: Project, settings: TaskSettings) -> Any:
+def encoder_spec(project: Opened, settings: TaskSettings) -> Any:
     """The encoder that a task's configuration names."""
     return project.servings.body(settings)["encoder_spec"]
 

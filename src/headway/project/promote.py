@@ -23,7 +23,7 @@ from headway.promote.ledger import Entry, EntryKind, Heads
 from headway.promote.reliance import FLAGS, better_way, reliance_words
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
@@ -32,7 +32,7 @@ _Row = dict[str, Any]  # what a row of the ledger says beside the policy: why, e
 
 
 def promote(
-    project: Project,
+    project: Opened,
     policy: str | None = None,
     *,
     because: Verdict | None = None,
@@ -63,7 +63,7 @@ def promote(
 
 
 def _admitted(
-    project: Project,
+    project: Opened,
     settings: TaskSettings,
     candidate: CandidatePolicy,
     current: CurrentPolicy,
@@ -91,7 +91,7 @@ def _admitted(
     return {"why": why, "evidence_id": evidence.id, "detail": detail}
 
 
-def _named_evidence(project: Project, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
+def _named_evidence(project: Opened, candidate: CandidatePolicy, because: Verdict | None) -> Evidence | None:
     """The evidence that a promotion names; it must be about the candidate."""
     if because is None or because.evidence is None:
         return None
@@ -122,7 +122,7 @@ def _refusal(admission: gate.Admission, candidate: CandidatePolicy) -> Conflict 
 
 
 def rollback(
-    project: Project, task: str, *, to: str | None = None, why: str = "", who: str = "", evidence_id: str | None = None
+    project: Opened, task: str, *, to: str | None = None, why: str = "", who: str = "", evidence_id: str | None = None
 ) -> Entry:
     """Make the previous policy (or `to`) current again."""
     settings = project.settings.task(task)
@@ -141,7 +141,7 @@ def rollback(
 
 
 def _become(
-    project: Project, settings: TaskSettings, kind: EntryKind, policy: tuple[str, str], *, heads: Heads, **row: Any
+    project: Opened, settings: TaskSettings, kind: EntryKind, policy: tuple[str, str], *, heads: Heads, **row: Any
 ) -> Entry:
     """The row that makes a policy current, refused if another one became current since `heads` was read."""
     entry = record_change(project, settings.name, kind, *policy, expects=heads.expects, **row)
@@ -151,7 +151,7 @@ def _become(
 
 
 def canary(
-    project: Project, policy: str | None = None, *, share: float, task: str | None = None, who: str = ""
+    project: Opened, policy: str | None = None, *, share: float, task: str | None = None, who: str = ""
 ) -> Entry:
     """Let a candidate decide on a share of the traffic; share 0 ends it."""
     candidate = candidate_policy(project, policy, task)
@@ -172,13 +172,13 @@ def canary(
     return _aside(project, candidate, "canary", why=why, who=who, detail={"share": share})
 
 
-def shadow(project: Project, policy: str | None = None, *, task: str | None = None, who: str = "") -> Entry:
+def shadow(project: Opened, policy: str | None = None, *, task: str | None = None, who: str = "") -> Entry:
     """Mark a candidate as a shadow: it is compared and never acts."""
     return _aside(project, candidate_policy(project, policy, task), "shadow", why="compared without acting", who=who)
 
 
 def retire(
-    project: Project,
+    project: Opened,
     policy: str,
     *,
     task: str | None = None,
@@ -198,7 +198,7 @@ def retire(
     return _aside(project, candidate, "retire", why=why or "set aside", who=who, evidence_id=evidence_id)
 
 
-def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, **row: Any) -> Entry:
+def _aside(project: Opened, candidate: CandidatePolicy, kind: EntryKind, **row: Any) -> Entry:
     """A row that does not change the current policy."""
     project.settings.task(candidate.task)
     if kind != "retire":
@@ -208,7 +208,7 @@ def _aside(project: Project, candidate: CandidatePolicy, kind: EntryKind, **row:
     return record_change(project, candidate.task, kind, candidate.ref, candidate.digest, expects=expects, **row)
 
 
-def _verify_bundle(project: Project, task: str, ref: str, digest: str) -> None:
+def _verify_bundle(project: Opened, task: str, ref: str, digest: str) -> None:
     """Check that a bundle is complete and a kit has its family; a built-in policy has no bundle."""
     parsed = PolicyRef.parse(ref)
     if not parsed.built_in:

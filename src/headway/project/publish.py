@@ -26,7 +26,7 @@ from headway.promote.prune import surplus_candidates
 
 if TYPE_CHECKING:
     from headway.nouns.protocols import Learned
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 __all__ = [
     "Published",
@@ -71,7 +71,7 @@ class BundleDetails(TypedDict, total=False):
 
 
 def publish_policy(
-    project: Project,
+    project: Opened,
     learned: Learned,
     *,
     why: str,
@@ -91,7 +91,7 @@ def publish_policy(
 
 
 def add_bundle(
-    project: Project, learned: Learned, *, uncounted: str | None = None, **about: Unpack[BundleDetails]
+    project: Opened, learned: Learned, *, uncounted: str | None = None, **about: Unpack[BundleDetails]
 ) -> Published:
     """Store only header and bundle: for a policy whose ledger row is not a candidate's.
 
@@ -120,7 +120,7 @@ def add_bundle(
 
 
 def add_candidate(
-    project: Project,
+    project: Opened,
     published: Published,
     *,
     why: str,
@@ -154,13 +154,13 @@ class EntryDetails(TypedDict, total=False):
 
 
 def record_change(
-    project: Project, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]
+    project: Opened, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]
 ) -> Entry:
     """Write one row of the ledger; the next decision reads the live policy again."""
     return record_together(project, new_entry(project, task, kind, ref, digest, **row))[0]
 
 
-def record_together(project: Project, *entries: Entry) -> list[Entry]:
+def record_together(project: Opened, *entries: Entry) -> list[Entry]:
     """Write several rows at once, all of them or none."""
     with project.database.transaction() as connection:
         written = [project.ledger.write(connection, entry) for entry in entries]
@@ -169,9 +169,7 @@ def record_together(project: Project, *entries: Entry) -> list[Entry]:
     return written
 
 
-def new_entry(
-    project: Project, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]
-) -> Entry:
+def new_entry(project: Opened, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]) -> Entry:
     """A row that is not written yet."""
     return Entry(
         task=task,

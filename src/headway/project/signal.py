@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.ids import is_episode, parse_decision_id
-from headway.nouns.records import Outcome, Signal
-from headway.observe.settle import Agree
-from headway.observe.settle import settle as settle_task
-from headway.observe.totals import keep_totals
+from headway.nouns.records import Signal
 from headway.project.decide.inputs import checked_name, checked_time
-from headway.reward.compose import Rewards
 from headway.reward.signals import MEASURED, OF_REPLIES, check
 
 if TYPE_CHECKING:
-    from headway.project.project.folder import ProjectFolder
+    from headway.project.project.folder import Opened
 
 
-def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
+def signal(project: Opened, rows: list[Signal], *, early: bool) -> int:
     """Store signals of one subject; returns the number of new ones."""
     new = project.store.signal(rows, early=early)
     project.tell((), rows)
@@ -29,14 +25,14 @@ def signal(project: ProjectFolder, rows: list[Signal], *, early: bool) -> int:
     return new
 
 
-def withdraw(project: ProjectFolder, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
+def withdraw(project: Opened, subject: str, name: str, *, rater: str = "", key: str = "") -> None:
     """Withdraw a signal, so that it no longer counts."""
     row = Signal(subject=_subject(subject), name=name, value=None, rater=rater, key=key, at=project.clock())
     project.store.signal([row])
 
 
 def checked(
-    project: ProjectFolder,
+    project: Opened,
     subject: str,
     values: Mapping[str, float],
     *,
@@ -68,7 +64,7 @@ def checked(
     ]
 
 
-def unread(project: ProjectFolder, task: str, names: Iterable[str]) -> list[str]:
+def unread(project: Opened, task: str, names: Iterable[str]) -> list[str]:
     """A sentence for every signal that neither the reward nor a guard of the task reads; it names the nearest one.
 
     A reward that is a Python function may read any signal. What Headway itself measures is always welcome.
@@ -81,37 +77,6 @@ def unread(project: ProjectFolder, task: str, names: Iterable[str]) -> list[str]
         for name in names
         if read and name not in read and name not in welcome
     ]
-
-
-def settle(project: ProjectFolder, task: str, *, again: bool = False) -> int:
-    """Settle all outcomes that are known; returns the number written."""
-    settings, rewards = project.settings.task(task), project.rewards(task)
-    needs_decision = isinstance(settings.reward, str)
-
-    def judge(seq: int, signals: Mapping[str, float], age_s: float) -> Outcome:
-        decision = project.query.by_seq(seq) if needs_decision and signals else None
-        return rewards.outcome(signals, age_s=age_s, decision=decision)
-
-    with project.lock():
-        written = settle_task(
-            project.database,
-            project.query,
-            task,
-            judge=judge,
-            version=rewards.version,
-            now=project.clock(),
-            wait_s=settings.reward_after_s,
-            again=again,
-            agree=_agreement(rewards) if rewards.consensus else None,
-        )
-        keep_totals(project.database, project.query.name_id("task", task))
-        return written
-
-
-def _agreement(rewards: Rewards) -> Agree:
-    from headway.reward.agree import agreeing  # numpy, loaded only if a task needs it
-
-    return lambda given: agreeing(rewards, given)
 
 
 def _subject(subject: str) -> str:

@@ -12,7 +12,7 @@ from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.settings import parse, settings_text, with_weight
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class WrittenWeight:
     next: str
 
 
-def write_weight(project: Project, task: str, signal: str, weight: float) -> WrittenWeight:
+def write_weight(project: Opened, task: str, signal: str, weight: float) -> WrittenWeight:
     """Change the weight of a signal in the task's reward; the rest of the file stays as it is."""
     settings = project.settings.task(task)
     if isinstance(settings.reward, str):

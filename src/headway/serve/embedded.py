@@ -20,10 +20,10 @@ from headway.serve.address import BACKLOG
 from headway.serve.connections import capacity
 from headway.settings import ServerSettings
 
-__all__ = ["Embedded"]
+__all__ = ["GranianServer"]
 
 
-class Embedded(Granian):
+class GranianServer(Granian):
     """A server for one application."""
 
     def __init__(

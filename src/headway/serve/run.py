@@ -28,7 +28,7 @@ from headway.nouns.errors import Unavailable
 from headway.project import Project
 from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.app import application
-from headway.serve.embedded import Embedded
+from headway.serve.embedded import GranianServer
 from headway.serve.guard import RequestGuard
 
 __all__ = ["Address", "Place", "bind", "serve"]
@@ -96,7 +96,7 @@ async def _run(
     # Freeze the objects of the start: requests leave little garbage, and collecting every 700 objects costs 5%.
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-    embedded = Embedded(guard, listening, server.settings)
+    embedded = GranianServer(guard, listening, server.settings)
     serving = asyncio.ensure_future(embedded.serve())
     watching = asyncio.ensure_future(server.watch())
     if alone:

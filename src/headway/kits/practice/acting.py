@@ -37,7 +37,7 @@ from headway.kits.practice.spaces import WorldSpaces
 from headway.kits.practice.threads import one_thread
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import HeldCrew
-from headway.project import Project
+from headway.project import Opened, Project
 
 __all__ = [
     "GROUPS",
@@ -183,7 +183,7 @@ class WorldSource(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def project_copies(project: Project, world: str, settings: Mapping[str, Any], count: int) -> Environments:
+def project_copies(project: Opened, world: str, settings: Mapping[str, Any], count: int) -> Environments:
     """`count` copies of a world as this project knows it; the module of "module:Id-v0" may be in its folder."""
     if world not in project.catalogue.all("worlds"):
         identify(world, project.folder)

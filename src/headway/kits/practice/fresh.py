@@ -36,7 +36,7 @@ from headway.kits.practice.spaces import actions_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
 from headway.nouns.kit import load
-from headway.project import Project
+from headway.project import Opened, Project
 from headway.promote import gate
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def play_look(look: LookShard) -> tuple[tuple[float, float] | None, Played, Play
 
 
 def _pipelines(
-    project: Project, task: str, policies: Sequence[tuple[str, str]]
+    project: Opened, task: str, policies: Sequence[tuple[str, str]]
 ) -> list[Pipeline] | list[FactoredPipeline]:
     """What each policy would be served as now."""
     servings, settings = project.servings, project.settings.task(task)
@@ -195,7 +195,7 @@ def _pipelines(
 
 
 def _look(
-    project: Project, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
+    project: Opened, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
     ours_first = np.random.default_rng([look.seed, 0xF125]).random(look.count) < 0.5
     parts: list[tuple[NDArray[np.intp], dict[int, Played]]] = []
@@ -221,7 +221,7 @@ def _joined(count: int, parts: Sequence[tuple[NDArray[np.intp], Mapping[int, Pla
     return Played(returns, metrics)
 
 
-def _copies(project: Project, look: LookShard) -> Any:
+def _copies(project: Opened, look: LookShard) -> Any:
     """Copies of the world, as the family of one of the policies practises in it (`worlds` of its function)."""
     for ref, _ in look.policies:
         family = project.catalogue.all("families").get(PolicyRef.parse(ref).family)

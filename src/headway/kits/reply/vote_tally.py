@@ -10,7 +10,7 @@ from headway.kits.reply.preference import PREFERENCE, votes_on
 from headway.project import ProofQuestion, budget_place, candidate_policy
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 _MOST = 700.0  # the exponent of the largest number
@@ -44,7 +44,7 @@ class VoteTally:
         return self.e_values[-1] if self.e_values else 1.0
 
 
-def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTally:
+def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTally:
     """The votes of blind comparisons of two policies."""
     from headway.prove.sequential import PREFERENCE_ALPHA, challenger_alpha, e_process
 

@@ -14,13 +14,13 @@ from headway.project.alarm import alarms
 if TYPE_CHECKING:
     from headway.nouns.checkpoint import Header
     from headway.nouns.records import Settled
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 _MOST = 10_000  # rows that the half-life is chosen on, the newest ones
 
 
-def ages_of_rows(project: Project, task: str, *, upto: int, by: SplitBy) -> Ages:
+def ages_of_rows(project: Opened, task: str, *, upto: int, by: SplitBy) -> Ages:
     """The weights for learning from the rows up to `upto`. Rows that only a proof may read take no part in it."""
     newest: deque[tuple[int, Settled]] = deque(maxlen=_MOST)
     for count, row in enumerate(project.query.settled(task, after=max(0, upto - 4 * _MOST), upto=upto)):
@@ -39,7 +39,7 @@ def ages_of_rows(project: Project, task: str, *, upto: int, by: SplitBy) -> Ages
     return Ages(half_life=half_life, upto=upto, per_row=per_row, changes=changes)
 
 
-def _changes(project: Project, task: str, rows: Sequence[Settled]) -> tuple[ChangedAction, ...]:
+def _changes(project: Opened, task: str, rows: Sequence[Settled]) -> tuple[ChangedAction, ...]:
     """The last change of every action by the alarms; one about all that is served counts where rows confirm it."""
     latest: dict[tuple[str, str], int] = {}
     for alarm in (alarm for alarm in alarms(project, task) if not alarm.key):

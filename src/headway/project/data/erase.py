@@ -21,7 +21,7 @@ from headway.project.publish import add_bundle, new_entry
 from headway.promote.ledger import Entry
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 _ATTEMPTS = 5
@@ -53,7 +53,7 @@ class _RollBack(Exception):
 
 
 def erase(
-    project: Project,
+    project: Opened,
     wanted: DeletionFilter,
     *,
     dry_run: bool = False,
@@ -80,7 +80,7 @@ def erase(
 
 
 def _erase(
-    project: Project, wanted: DeletionFilter, dry_run: bool, rewrite: bool, waiting: Waiting | None
+    project: Opened, wanted: DeletionFilter, dry_run: bool, rewrite: bool, waiting: Waiting | None
 ) -> DeletionReport:
     with _alone(project, waiting):
         project.registry.finish()  # what a killed deletion left
@@ -126,13 +126,13 @@ def _erase(
     return replace(report, remains=(*kept, *project.database.purge(rewrite=rewrite, waiting=waiting)))
 
 
-def _erase_copies(project: Project, going: Erasing) -> int:
+def _erase_copies(project: Opened, going: Erasing) -> int:
     """What kits hold of the deleted rows outside them: files, and details of other decisions."""
     paths = [(kit, path) for kit in project.catalogue for path in kit.erases]
     return sum(erase_copies(project, going) for _, erase_copies in project.catalogue.usable(paths))
 
 
-def _has_copies(project: Project, wanted: DeletionFilter, matched: MatchedRows) -> bool:
+def _has_copies(project: Opened, wanted: DeletionFilter, matched: MatchedRows) -> bool:
     copies = 0
     with suppress(_RollBack), project.database.transaction() as connection:
         copies = _erase_copies(project, Erasing(connection, wanted, matched, True))
@@ -141,7 +141,7 @@ def _has_copies(project: Project, wanted: DeletionFilter, matched: MatchedRows) 
 
 
 @contextmanager
-def _alone(project: Project, waiting: Waiting | None) -> Iterator[None]:
+def _alone(project: Opened, waiting: Waiting | None) -> Iterator[None]:
     """Nobody else settles, learns or folds meanwhile."""
     with project.database.lock("project", wait=False) as free:
         if free:
@@ -153,7 +153,7 @@ def _alone(project: Project, waiting: Waiting | None) -> Iterator[None]:
         yield
 
 
-def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
+def retain(project: Opened, *, dry_run: bool = False) -> DeletionReport | None:
     """Delete rows older than `[store] keep_days`; None if that is not set or no row is that old.
 
     Refuses if no decision would remain: more likely, the clock is wrong.
@@ -178,7 +178,7 @@ def retain(project: Project, *, dry_run: bool = False) -> DeletionReport | None:
 
 
 def _deletion(
-    project: Project, task: str, deleted: Mapping[str, int], tasks: int, headers: Mapping[str, str] | None
+    project: Opened, task: str, deleted: Mapping[str, int], tasks: int, headers: Mapping[str, str] | None
 ) -> Entry:
     """The row of the ledger that tells of a deletion: how many rows, and nothing about whose."""
     last = project.ledger.current(task)
@@ -215,7 +215,7 @@ def _counted(header: Header, row: Settled) -> bool:
     return part_of(row.decision, header.split.get("by", "group")) in parts
 
 
-def _bundles(project: Project, matched: MatchedRows) -> list[str]:
+def _bundles(project: Opened, matched: MatchedRows) -> list[str]:
     """References of the bundles that were learned from matched rows."""
     headers: dict[str, dict[str, Header]] = {}
     for digest in project.registry.digests():
@@ -235,12 +235,12 @@ def _bundles(project: Project, matched: MatchedRows) -> list[str]:
     return sorted(str(project.registry.ref(digest)) for digest in touched)
 
 
-def _snapshots(project: Project, matched: MatchedRows) -> list[Entry]:
+def _snapshots(project: Opened, matched: MatchedRows) -> list[Entry]:
     entries = [_snapshot_without(project, task, matched) for task in matched.tasks]
     return [entry for entry in entries if entry is not None]
 
 
-def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entry | None:
+def _snapshot_without(project: Opened, task: str, matched: MatchedRows) -> Entry | None:
     """A snapshot of an online task's current policy without the matched rows; None if it has read none of them."""
     from headway.project.data.ages import as_read
     from headway.project.learn import encoder_spec
@@ -287,7 +287,7 @@ def _snapshot_without(project: Project, task: str, matched: MatchedRows) -> Entr
     )
 
 
-def _standing_rows(project: Project, matched: MatchedRows, task: str, upto: int) -> Iterator[Settled]:
+def _standing_rows(project: Opened, matched: MatchedRows, task: str, upto: int) -> Iterator[Settled]:
     """For every draw its row when the log was at `upto`: the one that a fold up to there has counted."""
     last: dict[int, Settled] = {}
     for row in rows.outcomes(project.database, matched, task):

@@ -10,7 +10,7 @@ from headway.nouns.records import Decision, Settled
 from headway.observe.experience import SplitBy, part_of
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.prove.leaks import Leaks
 
 
@@ -19,7 +19,7 @@ _WINDOWS = 10
 
 
 def check_leaks(
-    project: Project, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
+    project: Opened, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
 ) -> Leaks:
     """The leaks among the settled decisions of a task; `parts`, split `by`, limits them to a learner's rows."""
     from headway.prove.leaks import LeakDetector
@@ -45,7 +45,7 @@ def _taken(decision: Decision) -> Any:
     return decision.candidates[decision.index]
 
 
-def _spread(project: Project, task: str) -> Iterator[Settled]:
+def _spread(project: Opened, task: str) -> Iterator[Settled]:
     """All settled rows, or evenly spread windows if there are many."""
     last = project.query.last_settled(task)
     if last <= _MAX_ROWS:

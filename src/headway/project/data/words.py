@@ -31,7 +31,7 @@ from headway.observe.erased_words import Gone, documents, remaining, rewrite, st
 
 if TYPE_CHECKING:
     from headway.observe.erase import MatchedRows
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 # Fields of evidence, of the ledger's details and of headers whose texts are ours: they hold no word of a row.
@@ -46,13 +46,13 @@ _OF_ROWS = ("knobs", "trained_on", "metrics", "baselines", "extra")  # parts of 
 _MARK = re.compile(r"\[deleted (\d+)\]")
 
 
-def said(project: Project, connection: Connection, matched: MatchedRows) -> Gone:
+def said(project: Opened, connection: Connection, matched: MatchedRows) -> Gone:
     """The words of the rows that go, as far as a document or a header has them."""
     headers = (strings([plain[name] for name in _OF_ROWS]) for _, plain in _headers(project))
     return words_of_rows(connection, matched, (*documents(connection), *(word for words in headers for word in words)))
 
 
-def forget(project: Project, connection: Connection, before: Gone) -> tuple[dict[str, dict[str, str]], list[str]]:
+def forget(project: Opened, connection: Connection, before: Gone) -> tuple[dict[str, dict[str, str]], list[str]]:
     """Rewrite the documents; the new hashes of bundles by task and digest, and the headers that keep their words."""
     gone = remaining(connection, before)
     hashes: dict[str, dict[str, str]] = {}
@@ -119,7 +119,7 @@ class _Rewriter:
         return self._marks.setdefault(word, f"[deleted {self._first + len(self._marks)}]")
 
 
-def _builds(project: Project, digest: str, header: Header) -> bool:
+def _builds(project: Opened, digest: str, header: Header) -> bool:
     """Whether a policy can be built with this header. What its encoder or a missing kit refuses is no obstacle."""
     try:
         _, tensors = project.registry.read(digest)
@@ -131,7 +131,7 @@ def _builds(project: Project, digest: str, header: Header) -> bool:
     return True
 
 
-def _headers(project: Project) -> Iterator[tuple[str, dict[str, Any]]]:
+def _headers(project: Opened) -> Iterator[tuple[str, dict[str, Any]]]:
     for digest in project.registry.digests():
         try:
             yield digest, msgspec.to_builtins(project.registry.header(digest))

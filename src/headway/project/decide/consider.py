@@ -26,7 +26,7 @@ from headway.project.decide.inputs import Details, Offer, checked_source, is_com
 
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
-    from headway.project.project.folder import ProjectFolder
+    from headway.project.project.folder import Opened
 
 
 _REMEMBERED = 20_000  # tasks of the latest decisions
@@ -66,7 +66,7 @@ class _Group:
     rows: list[tuple[int, bool, Situation, int, Details]] = field(default_factory=list)  # place, opening, …, seed
 
 
-def decide(project: ProjectFolder, ask: Ask) -> Decision:
+def decide(project: Opened, ask: Ask) -> Decision:
     """The stored decision."""
     if project.settings.task(ask.task).kind == "factored":
         return _decided_heads(project, ask)[0]
@@ -87,7 +87,7 @@ def decide(project: ProjectFolder, ask: Ask) -> Decision:
     return stored
 
 
-def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
+def submit_ask(project: Opened, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
     """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
 
     Without `opening` it draws inside its episode, whose earlier draw stays valid.
@@ -119,7 +119,7 @@ def submit_ask(project: ProjectFolder, ask: Ask, *, opening: bool = True) -> Fut
     return outcome
 
 
-def submit(project: ProjectFolder, considered: Iterable[Considered]) -> Future[list[Decision]]:
+def submit(project: Opened, considered: Iterable[Considered]) -> Future[list[Decision]]:
     """Store considered decisions as one atomic batch; the future is done when they are durable."""
     batch = list(considered)
     decisions = [each.decision for each in batch]
@@ -133,7 +133,7 @@ def submit(project: ProjectFolder, considered: Iterable[Considered]) -> Future[l
     return storing
 
 
-def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
+def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
     """A considered decision per ask, or its error; nothing is stored."""
     considered: list[Considered | HeadwayError | None] = [None] * len(asks)
     groups: dict[tuple[int, int], _Group] = {}
@@ -184,13 +184,13 @@ def consider(project: ProjectFolder, asks: Sequence[Ask]) -> list[Considered | H
     return cast(list[Considered | HeadwayError], considered)  # every place is filled
 
 
-def _consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
+def _consider_heads(project: Opened, ask: Ask) -> Considered:
     from headway.project.decide.factored import consider_heads
 
     return consider_heads(project, ask)
 
 
-def _decided_heads(project: ProjectFolder, ask: Ask) -> tuple[Decision, bool]:
+def _decided_heads(project: Opened, ask: Ask) -> tuple[Decision, bool]:
     """The stored decision of a factored task, and whether it is new."""
     from headway.project.decide.factored import decide_heads
 
@@ -209,7 +209,7 @@ def _no_masks(task: str, kind: str) -> InvalidInput:
     )
 
 
-def _draw(project: ProjectFolder, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
+def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
     """Fill in the decisions of a group, or the error that all of them share."""
     places, openings, situations, seeds, details = zip(*group.rows, strict=True)
     serving, offered = group.serving, group.offered
@@ -226,7 +226,7 @@ def _draw(project: ProjectFolder, group: _Group, considered: list[Considered | H
 
 
 def _decisions(
-    project: ProjectFolder,
+    project: Opened,
     serving: Serving,
     offered: tuple[Candidate, ...],
     rows: Sequence[tuple[Situation, int, Draw, Details]],
@@ -266,7 +266,7 @@ def _decisions(
 
 
 def record(
-    project: ProjectFolder,
+    project: Opened,
     ask: Ask,
     *,
     action: str,
@@ -301,7 +301,7 @@ def record(
     return stored
 
 
-def one(project: ProjectFolder, ask: Ask) -> Considered:
+def one(project: Opened, ask: Ask) -> Considered:
     """The considered decision of one ask; raises its error."""
     (considered,) = consider(project, (ask,))
     if isinstance(considered, HeadwayError):
@@ -309,14 +309,14 @@ def one(project: ProjectFolder, ask: Ask) -> Considered:
     return considered
 
 
-def source_of(project: ProjectFolder, details: Details, default: Source | None = None) -> Source:
+def source_of(project: Opened, details: Details, default: Source | None = None) -> Source:
     """The source of a decision; in a synthetic store it is always synthetic."""
     if project.settings.store.synthetic:
         return "synthetic"
     return checked_source(details.get("source") or default or project.source)
 
 
-def _repeated(project: ProjectFolder, ask: Ask, error: Conflict) -> Considered:
+def _repeated(project: Opened, ask: Ask, error: Conflict) -> Considered:
     """The decision to store if another request opened the sticky episode first: its draw, or a new one if that
     action is not a candidate. Other conflicts are raised.
     """
@@ -325,7 +325,7 @@ def _repeated(project: ProjectFolder, ask: Ask, error: Conflict) -> Considered:
     return one(project, ask)._replace(opening=False)
 
 
-def _remember(project: ProjectFolder, decisions: Sequence[Decision]) -> None:
+def _remember(project: Opened, decisions: Sequence[Decision]) -> None:
     """Remember the task of a decision, so that its first signals need no query."""
     known = project.recent_tasks
     if len(known) > _REMEMBERED:

@@ -26,7 +26,7 @@ from headway.nouns.records import Decision, State
 from headway.observe.episodes import decisions_of
 
 if TYPE_CHECKING:
-    from headway.project.project.folder import ProjectFolder
+    from headway.project.project.folder import Opened
 
 __all__ = ["INDICES", "OBSERVATION", "EpisodeMemories", "KeptMemory", "fold_memory", "observation_of", "recall"]
 
@@ -73,7 +73,7 @@ class EpisodeMemories:
                 self._kept.popitem(last=False)
 
 
-def recall(project: ProjectFolder, pipeline: FactoredPipeline, last: Decision, names: Sequence[str]) -> Floats:
+def recall(project: Opened, pipeline: FactoredPipeline, last: Decision, names: Sequence[str]) -> Floats:
     """The memory after the decision `last`: kept, or folded again from what is stored."""
     task, episode = last.task, last.situation.episode
     assert episode is not None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Floats
     from headway.project.decide.consider import Ask, Considered
     from headway.project.decide.serving import Serving
-    from headway.project.project.folder import ProjectFolder
+    from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 __all__ = ["HEADS", "KIT", "ReplayedHeads", "consider_heads", "decide_heads", "heads_of", "replay_heads"]
@@ -55,7 +55,7 @@ class _Turn(NamedTuple):
 # -- deciding
 
 
-def decide_heads(project: ProjectFolder, ask: Ask) -> tuple[Decision, bool]:
+def decide_heads(project: Opened, ask: Ask) -> tuple[Decision, bool]:
     """The stored decision, and whether it is new."""
     for tried in range(1, _TRIES + 1):
         earlier = _earlier(project, ask)
@@ -77,7 +77,7 @@ def decide_heads(project: ProjectFolder, ask: Ask) -> tuple[Decision, bool]:
     raise AssertionError("the last try returns or raises")
 
 
-def consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
+def consider_heads(project: Opened, ask: Ask) -> Considered:
     """The decision that would be stored now, with its details."""
     from headway.project.decide.consider import Considered
 
@@ -104,7 +104,7 @@ def consider_heads(project: ProjectFolder, ask: Ask) -> Considered:
     return Considered(decision, turn.serving, False, (Detail(KIT, HEADS, dumps(heads).encode()),))
 
 
-def _turn(project: ProjectFolder, settings: TaskSettings, situation: Situation) -> _Turn:
+def _turn(project: Opened, settings: TaskSettings, situation: Situation) -> _Turn:
     """What decides next: the episode's own policy from its second step on, with the memory of the steps before."""
     episode = situation.episode
     last = None if episode is None else last_step(project.database, settings.name, episode)
@@ -138,7 +138,7 @@ def _check_step(situation: Situation, expected: int | None) -> None:
 
 
 def _decision(
-    project: ProjectFolder,
+    project: Opened,
     turn: _Turn,
     situation: Situation,
     space: Factored,
@@ -170,13 +170,13 @@ def _decision(
     )
 
 
-def _source(project: ProjectFolder, details: Details) -> Any:
+def _source(project: Opened, details: Details) -> Any:
     if project.settings.store.synthetic:
         return "synthetic"
     return checked_source(details.get("source") or project.source)
 
 
-def _earlier(project: ProjectFolder, ask: Ask) -> Decision | None:
+def _earlier(project: Opened, ask: Ask) -> Decision | None:
     """The stored decision of the caller's own id; Conflict if it was another request."""
     identifier = ask.details.get("id")
     if identifier is None:
@@ -227,6 +227,15 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def stored_heads(project: Opened, decision: str) -> tuple[DrawnHead, ...]:
+    """The heads of a factored decision, the first one first: choice, probabilities and what was allowed.
+
+    project.heads(pick.id)[0].propensity      # of the lead; their product is pick.propensity
+    """
+    data = project.query.details(parse_decision_id(decision), KIT).get(HEADS)
+    return () if data is None else heads_of(data)
+
+
 def heads_of(data: bytes) -> tuple[DrawnHead, ...]:
     """The heads that counted in a stored decision, the first one first."""
     stored = loads(data.decode())
@@ -264,7 +273,7 @@ class ReplayedHeads(NamedTuple):
     why: str
 
 
-def replay_heads(project: ProjectFolder, decision: Decision) -> tuple[ReplayedHeads, float]:
+def replay_heads(project: Opened, decision: Decision) -> tuple[ReplayedHeads, float]:
     """The decision made again from what is stored, and the greatest difference of a probability of any head."""
     stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
     body = loads(project.query.config(decision.config_hash))

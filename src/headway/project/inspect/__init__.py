@@ -21,12 +21,8 @@ from headway.project.prove.cost import dated
 from headway.project.prove.finality import changing_outcomes
 from headway.project.prove.fitting import unfit_sentences
 from headway.project.prove.standing import standing
-from headway.project.prove.subject import (
-    candidate_policy,
-    current_policy,
-    gate_rules,
-    stored_evidence,
-)
+from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
+from headway.project.signal import unread
 from headway.promote import gate
 from headway.promote.next_step import Activity, most_urgent
 from headway.promote.next_step import next_step as step_of
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     from headway.decide.acting import Acted
     from headway.nouns.evidence import Evidence, Verdict
     from headway.observe.query import Counts
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.prove.page import Page
     from headway.reward.agree import Question
     from headway.reward.raters import Agreed
@@ -60,13 +56,15 @@ _LATEST = 10_000  # decisions among which questions to raters are chosen
 # -- one decision
 
 
-def explain(project: Project, decision: str) -> Explanation:
+def explain(project: Opened, decision: str) -> Explanation:
     """How a decision was made: policy, reason, probabilities and outcome."""
+    from headway.project.decide.factored import stored_heads
+
     stored = project.query.decision(parse_decision_id(decision))
     project.settle(stored.task)
     signals = project.query.signals(stored.id)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    heads, again = project.heads(stored.id), None
+    heads, again = stored_heads(project, stored.id), None
     if heads:
         why, asked_again = _heads_again(project, stored)
     else:
@@ -102,7 +100,7 @@ def explain(project: Project, decision: str) -> Explanation:
     )
 
 
-def _reply(project: Project, decision: Decision) -> ReplyText | None:
+def _reply(project: Opened, decision: Decision) -> ReplyText | None:
     """The answer that the kit of replies or the proxy kept."""
     import msgspec
 
@@ -113,7 +111,7 @@ def _reply(project: Project, decision: Decision) -> ReplyText | None:
         return None
 
 
-def _heads_again(project: Project, decision: Decision) -> tuple[str, bool]:
+def _heads_again(project: Opened, decision: Decision) -> tuple[str, bool]:
     """Why a factored decision was made, and whether its policy could be asked again."""
     from headway.project.decide.factored import replay_heads
 
@@ -140,10 +138,12 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
     )
 
 
-def replay(project: Project, decision: str) -> Replay:
+def replay(project: Opened, decision: str) -> Replay:
     """Replay a decision with the same policy and seed, and compare; or report what is missing."""
+    from headway.project.decide.factored import stored_heads
+
     stored = project.query.decision(parse_decision_id(decision))
-    factored = project.heads(stored.id) and not stored.claimed
+    factored = stored_heads(project, stored.id) and not stored.claimed
     replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, stored)
     exact = replayed.action == stored.action and difference == 0.0 if replayed else None
     return Replay(
@@ -160,7 +160,7 @@ def replay(project: Project, decision: str) -> Replay:
     )
 
 
-def _replayed_choice(project: Project, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
+def _replayed_choice(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
     """(what was drawn again, the greatest difference of a probability, why, what is missing for it)."""
     again, gone = _asked_again(project, decision)
     if again is None:
@@ -171,7 +171,7 @@ def _replayed_choice(project: Project, decision: Decision) -> tuple[DrawnAction 
     return drawn, most_apart(again.probabilities.tolist(), decision.probabilities), again.why, gone
 
 
-def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
+def _replayed_heads(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
     """The same for a factored decision: every probability of every head is compared."""
     from headway.project.decide.factored import replay_heads
 
@@ -182,7 +182,7 @@ def _replayed_heads(project: Project, decision: Decision) -> tuple[DrawnAction |
     return DrawnAction(action=again.action, propensity=again.propensity), difference, again.why, ""
 
 
-def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, str]:
+def _asked_again(project: Opened, decision: Decision) -> tuple[Acted | None, str]:
     """The replay under the stored configuration, or what is missing for it."""
     if decision.claimed:
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
@@ -207,7 +207,7 @@ def _asked_again(project: Project, decision: Decision) -> tuple[Acted | None, st
 # -- a task, and all of them
 
 
-def status(project: Project) -> ProjectStatus:
+def status(project: Opened) -> ProjectStatus:
     """Every task: its current policy, candidate, counts and next step."""
     tasks: list[TaskStatus] = []
     for name in project.tasks():
@@ -226,7 +226,7 @@ def status(project: Project) -> ProjectStatus:
     )
 
 
-def task_status(project: Project, settings: TaskSettings) -> TaskStatus:
+def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
     """One task: its current policy, candidate, counts and next step."""
     name = settings.name
     project.settle(name)
@@ -255,9 +255,14 @@ def task_status(project: Project, settings: TaskSettings) -> TaskStatus:
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
-        warnings=(*project.unread_names(name), *unfit_sentences(project, name), *changing_outcomes(project, name)),
+        warnings=_warnings(project, name),
         worth=task_worth(project, name) if counts.decisions else None,
     )
+
+
+def _warnings(project: Opened, task: str) -> tuple[str, ...]:
+    unused = unread(project, task, project.query.signal_names(task))
+    return (*unused, *unfit_sentences(project, task), *changing_outcomes(project, task))
 
 
 def _task_verdict(stands: Standing) -> TaskVerdict | None:
@@ -276,12 +281,12 @@ def _task_verdict(stands: Standing) -> TaskVerdict | None:
     )
 
 
-def task_evidence(project: Project, task: str) -> str | None:
+def task_evidence(project: Opened, task: str) -> str | None:
     """The evidence that speaks for a task: on its candidate, or else on its last change, or else the newest.
 
     The guard looks at the current policy all the time, so the newest evidence is often not what a person asks for.
     """
-    verdict = _task_verdict(project.standing(task))
+    verdict = _task_verdict(standing(project, task))
     if verdict is not None:
         return verdict.evidence
     current = project.ledger.current(task)
@@ -289,7 +294,7 @@ def task_evidence(project: Project, task: str) -> str | None:
     return made or project.ledger.latest_evidence(task)
 
 
-def next_step(project: Project, task: str, policy: str | None = None) -> NextStep:
+def next_step(project: Opened, task: str, policy: str | None = None) -> NextStep:
     """The next command for a task, or for one of its policies."""
     candidate = None if policy is None else candidate_policy(project, policy, task)
     return step_of(standing(project, task, candidate), _activity(project.query.counts(task)))
@@ -342,7 +347,7 @@ class JudgedEvidence:
         }
 
 
-def judge_evidence(project: Project, evidence: str) -> JudgedEvidence:
+def judge_evidence(project: Opened, evidence: str) -> JudgedEvidence:
     """Stored evidence as text, with the next step."""
     from headway.prove.page import page_of
 
@@ -363,7 +368,7 @@ def judge_evidence(project: Project, evidence: str) -> JudgedEvidence:
     )
 
 
-def verdict_on(project: Project, evidence: str) -> Verdict:
+def verdict_on(project: Opened, evidence: str) -> Verdict:
     """The gate's present verdict on stored evidence; with the default rules if its task is no longer declared."""
     stored = stored_evidence(project, evidence)
     settings = project.settings
@@ -375,7 +380,7 @@ def verdict_on(project: Project, evidence: str) -> Verdict:
 # -- raters
 
 
-def rater_agreement(project: Project, task: str) -> dict[str, Agreed[int]]:
+def rater_agreement(project: Opened, task: str) -> dict[str, Agreed[int]]:
     """For each signal with several raters: their consensus and each rater's habits. Also works without `consensus`."""
     from headway.observe.settle import given
     from headway.reward.agree import by_signal
@@ -383,7 +388,7 @@ def rater_agreement(project: Project, task: str) -> dict[str, Agreed[int]]:
     return by_signal(project.rewards(task), given(project.database, project.query, task, several=True))
 
 
-def questions_to_ask(project: Project, task: str, *, count: int, signal: str | None = None) -> list[Question]:
+def questions_to_ask(project: Opened, task: str, *, count: int, signal: str | None = None) -> list[Question]:
     """The latest decisions to ask a rater about, the most informative first."""
     from headway.observe.settle import given
     from headway.reward.agree import questions

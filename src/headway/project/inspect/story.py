@@ -11,25 +11,26 @@ from headway.nouns.story import StoryEvent, StoryKind, TaskStory
 from headway.observe.history import config_changes, first_decision
 from headway.observe.rows import loads
 from headway.project.alarm import settings_of
+from headway.project.inspect import verdict_on
 from headway.promote.ledger import Entry
 from headway.promote.terms import setting_changes
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 
 _PROOFS = 200  # the newest ones, that are read
 _ORDER: Mapping[StoryKind, int] = {"started": 0, "proven": 2, "promoted": 3}  # of events at the same moment; others: 1
 
 
-def task_story(project: Project, task: str) -> TaskStory:
+def task_story(project: Opened, task: str) -> TaskStory:
     """Every event of a task, oldest first; repeated proofs with the same verdict are told once."""
     name = project.settings.task(task).name
     events = [*_started(project, name), *_ledger(project, name), *_proofs(project, name), *_settings(project, name)]
     return TaskStory(task=name, events=tuple(sorted(events, key=lambda event: (event.at, _ORDER.get(event.kind, 1)))))
 
 
-def _started(project: Project, task: str) -> Iterator[StoryEvent]:
+def _started(project: Opened, task: str) -> Iterator[StoryEvent]:
     first = first_decision(project.database, project.query, task)
     if first is not None:
         yield StoryEvent(
@@ -37,7 +38,7 @@ def _started(project: Project, task: str) -> Iterator[StoryEvent]:
         )
 
 
-def _settings(project: Project, task: str) -> Iterator[StoryEvent]:
+def _settings(project: Opened, task: str) -> Iterator[StoryEvent]:
     for before, after in config_changes(project.database, project.query, task, settings_of):
         then, now = settings_of(before.config), settings_of(after.config)
         changed = setting_changes(loads(then), loads(now)) if then and now else []
@@ -45,14 +46,14 @@ def _settings(project: Project, task: str) -> Iterator[StoryEvent]:
             yield StoryEvent(at=after.at, kind="settings", text=f"Settings changed: {'; '.join(changed)}.")
 
 
-def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
+def _proofs(project: Opened, task: str) -> Iterator[StoryEvent]:
     """Proofs with a new verdict, oldest first; of looks without one only the first, and none after the promotion."""
     told: dict[str, str] = {}
     decides = {entry.policy_hash: entry.at for entry in project.ledger.entries(task) if entry.kind == "promote"}
     reward = ""
     for identifier, _, digest, at in reversed(project.ledger.evidences(task, _PROOFS)):
         try:
-            verdict = project.verdict(identifier)
+            verdict = verdict_on(project, identifier)
         except HeadwayError:
             continue  # evidence that this version cannot read
         if verdict.evidence is None:
@@ -80,7 +81,7 @@ def _proofs(project: Project, task: str) -> Iterator[StoryEvent]:
         )
 
 
-def _ledger(project: Project, task: str) -> Iterator[StoryEvent]:
+def _ledger(project: Opened, task: str) -> Iterator[StoryEvent]:
     current = ""
     for entry in project.ledger.entries(task):
         told = _told(entry, current)

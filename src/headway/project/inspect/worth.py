@@ -24,7 +24,7 @@ from headway.reward.presets import PRESETS
 
 if TYPE_CHECKING:
     from headway.nouns.records import Settled
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
     from headway.promote.standing import CurrentPolicy
     from headway.prove.worth import ComparedWorth, WorthRows
@@ -39,16 +39,7 @@ _STALE = 0.01  # of the rows: so many new ones before a long-running process com
 _PER = 1000.0
 
 
-@dataclass(frozen=True, slots=True)
-class KnownWorth:
-    """The last result of a task in this process, and what it was computed from."""
-
-    of: tuple[str, str, str]
-    settled: int
-    worth: TaskWorth
-
-
-def task_worth(project: Project, task: str) -> TaskWorth:
+def task_worth(project: Opened, task: str) -> TaskWorth:
     """What the current policy is worth against always taking one action; says so where that is not known."""
     settings = project.settings.task(task)
     current = current_policy(project, settings)
@@ -56,14 +47,13 @@ def task_worth(project: Project, task: str) -> TaskWorth:
     rewards = project.rewards(task)
     of, settled = (current.digest, rewards.version, settings.kind), project.query.last_settled(task)
     known = project.worths.get(task)
-    if known is None or known.of != of or settled - known.settled >= max(1.0, _STALE * known.worth.decisions):
-        worth = _compute(project, settings, current, entry, rewards)
-        known = project.worths[task] = KnownWorth(of, settled, worth)
-    return _counted(project, task, known.worth, entry)
+    if known is None or known[0] != of or settled - known[1] >= max(1.0, _STALE * known[2].decisions):
+        known = project.worths[task] = of, settled, _compute(project, settings, current, entry, rewards)
+    return _counted(project, task, known[2], entry)
 
 
 def _compute(
-    project: Project, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rewards: Rewards
+    project: Opened, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rewards: Rewards
 ) -> TaskWorth:
     task = settings.name
     start = TaskWorth(
@@ -141,7 +131,7 @@ def _unrated(compared: ComparedWorth) -> str:
 # -- since the promotion
 
 
-def _counted(project: Project, task: str, worth: TaskWorth, entry: Entry | None) -> TaskWorth:
+def _counted(project: Opened, task: str, worth: TaskWorth, entry: Entry | None) -> TaskWorth:
     """With the requests since the promotion, and about what they saved."""
     if entry is None or worth.state == "unknown":
         return worth
@@ -157,7 +147,7 @@ def _counted(project: Project, task: str, worth: TaskWorth, entry: Entry | None)
     return replace(counted, text=worth.text + end)
 
 
-def _from_evidence(project: Project, task: str, current: CurrentPolicy, entry: Entry | None) -> str:
+def _from_evidence(project: Opened, task: str, current: CurrentPolicy, entry: Entry | None) -> str:
     """The evidence that promoted the current policy, where no fixed action can be compared with."""
     if entry is None:
         return f"Nothing is promoted yet for {task}: {current.ref} decides."
@@ -200,7 +190,7 @@ class _Quality:
 
 
 def _rows(
-    project: Project,
+    project: Opened,
     settings: TaskSettings,
     current: CurrentPolicy,
     entry: Entry | None,
@@ -251,7 +241,7 @@ def _rows(
     )
 
 
-def _mature(project: Project, settings: TaskSettings) -> list[int]:
+def _mature(project: Opened, settings: TaskSettings) -> list[int]:
     """The store's numbers of the newest decisions with final outcomes, sought among the latest ones first."""
     task, before = settings.name, final_before(project, settings)
     latest = latest_draws(project.database, project.query, task, _LATEST)
@@ -264,7 +254,7 @@ def _mature(project: Project, settings: TaskSettings) -> list[int]:
 
 
 def _target(
-    project: Project, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rows: list[Settled]
+    project: Opened, settings: TaskSettings, current: CurrentPolicy, entry: Entry | None, rows: list[Settled]
 ) -> tuple[list[Settled], Sequence[Sequence[float]] | None]:
     """The rows that speak for the current policy, and the probabilities that it draws from in each."""
     from headway.project.prove.unread import Unread

@@ -16,15 +16,24 @@ used: a project that only decides loads no code that learns, proves, imports or 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from headway.nouns.ids import episode_id, parse_decision_id
 from headway.nouns.kit import Catalogue
-from headway.project.project.folder import ProjectFolder
+from headway.nouns.records import Decision, Ending, Outcome, Signal
+from headway.project import decide, signal
+from headway.project.decide.consider import Ask, Considered
+from headway.project.decide.inputs import Details, Offer
+from headway.project.project.folder import Opened
 
 if TYPE_CHECKING:
     import headway.project.alarm
     import headway.project.data.erase
+    import headway.project.decide.factored
     import headway.project.experiment
     import headway.project.guard
     import headway.project.inspect
@@ -62,10 +71,16 @@ else:
     at = _Later("headway.project")
 
 
-class Project(ProjectFolder):
+class Project(Opened):
     """One folder of experience, policies and evidence. Opened by `headway.open()`."""
 
     _folded_at = 0.0
+
+    consider_many = decide.consider  # for servers that group requests
+    submit = decide.submit
+    submit_ask = decide.submit_ask
+    checked_signals = signal.checked
+    withdraw = signal.withdraw
 
     learn = at.learn.learn
     next_candidate = at.learn.next_candidate
@@ -94,6 +109,7 @@ class Project(ProjectFolder):
     erase = at.data.erase.erase
     retain = at.data.erase.retain
 
+    heads = at.decide.factored.stored_heads
     explain = at.inspect.explain
     replay = at.inspect.replay
     status = at.inspect.status
@@ -124,12 +140,130 @@ class Project(ProjectFolder):
             """The verbs of kits."""
             return self.__dict__.get("catalogue", Catalogue(())).method("verbs", self, name)
 
-    def tasks(self) -> list[str]:
-        """Declared tasks and those that have decisions."""
-        return sorted({*self.settings.tasks, *self.query.names("task")})
-
     def signalled(self, task: str) -> None:
         """In-process online learning: at most one snapshot a second."""
         if self.settings.task(task).online == "live" and time.monotonic() - self._folded_at >= 1.0:
             self._folded_at = time.monotonic()
             self.fold(task)
+
+    # -- decide
+
+    def decide(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        **details: Unpack[Details],
+    ) -> Decision:
+        """Choose one of the candidates, log the choice with its exact probability, and return it.
+
+        A repeated `id` returns the stored decision. In a sticky task the first decision of an episode draws and the
+        later ones repeat it.
+        """
+        return decide.decide(self, Ask(task, text, candidates, details))
+
+    def consider(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        **details: Unpack[Details],
+    ) -> Considered:
+        """The decision that `decide` would store, not stored yet."""
+        return decide.one(self, Ask(task, text, candidates, details))
+
+    def record(
+        self,
+        task: str,
+        text: str = "",
+        candidates: Iterable[Offer] | None = None,
+        *,
+        action: str,
+        propensity: float | None = None,
+        probabilities: Iterable[float] | None = None,
+        policy: str = "elsewhere@0",
+        at: float | None = None,
+        **details: Unpack[Details],
+    ) -> Decision:
+        """Log a decision made elsewhere, with its probability.
+
+        Pass all `probabilities`, or only the `propensity` of the action: the rest is then spread evenly.
+        """
+        ask = Ask(task, text, candidates, details)
+        return decide.record(
+            self, ask, action=action, propensity=propensity, probabilities=probabilities, policy=policy, at=at
+        )
+
+    @contextmanager
+    def decision(
+        self, task: str, text: str = "", candidates: Iterable[Offer] | None = None, **more: Any
+    ) -> Iterator[Decision]:
+        """`with project.decision(…) as pick:` records `latency_s`, and a raised exception as a failed outcome."""
+        started = time.perf_counter()
+        pick = self.decide(task, text, candidates, **more)
+        try:
+            yield pick
+        except BaseException as error:
+            self.signal(
+                pick.id, {"failed": 1.0, "latency_s": time.perf_counter() - started}, label=type(error).__name__
+            )
+            raise
+        self.signal(pick.id, {"latency_s": time.perf_counter() - started})
+
+    # -- signal
+
+    def signal(
+        self,
+        subject: str,
+        signals: Mapping[str, float] | None = None,
+        *,
+        rater: str = "",
+        key: str = "",
+        early: bool = False,
+        at: float | None = None,
+        label: str = "",
+        **named: float,
+    ) -> int:
+        """Record how a decision or an episode went; returns the number of new signals.
+
+        project.signal(pick.id, solved=1.0, cost_usd=0.004)
+        project.signal(pick.id, {"solved": 1.0}, rater="bob", key="retry-safe")
+        """
+        values = {**(signals or {}), **named}
+        rows = signal.checked(self, subject, values, rater=rater, key=key, at=at, label=label)
+        return signal.signal(self, rows, early=early)
+
+    def submit_signals(self, signals: list[Signal], *, early: bool = False) -> Future[Any]:
+        """Store checked signals; the future is done when they are durable."""
+        storing = self.store.submit_signals(signals, early=early)
+        self.tell_after(storing, signals)
+        return storing
+
+    def unread_signals(self, subject: str, names: Iterable[str]) -> list[str]:
+        """Sentences about signals that neither the reward nor a guard of the task reads; see `signal.unread`."""
+        task = self.recent_tasks.get(subject) or self.query.task_of(subject)
+        return [] if task is None else signal.unread(self, task, names)
+
+    def unread_names(self, task: str) -> list[str]:
+        """The same about the signals of the latest decisions of a task."""
+        return signal.unread(self, task, self.query.signal_names(task))
+
+    def end_episode(self, task: str, episode: str, ending: Ending = "terminated", *, key: str | None = None) -> None:
+        """End an episode: it accepts no more decisions. With `key`, only if that key opened it."""
+        self.store.end_episode(task, episode, ending, self.clock(), key=key)
+
+    def episode(self, task: str, episode: str) -> str:
+        """The id for signals about an episode."""
+        return episode_id(task, episode)
+
+    def rescore(self, task: str) -> int:
+        """Compute every reward again under the present definition; returns the number changed."""
+        self._rewards.pop(task, None)
+        self._read_signals.pop(task, None)
+        return self.settle(task, again=True)
+
+    def outcome(self, decision: str) -> Outcome:
+        """How a decision went, settled up to now."""
+        stored = self.query.decision(parse_decision_id(decision))
+        self.settle(stored.task)
+        return self.query.outcome(stored)

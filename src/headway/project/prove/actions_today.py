@@ -14,14 +14,14 @@ from headway.observe.rows import loads
 
 if TYPE_CHECKING:
     from headway.nouns.records import Candidate, Decision
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 
 class ActionsToday:
     """The task's actions as declared now, and what that makes of decisions under earlier configurations."""
 
-    def __init__(self, project: Project, settings: TaskSettings) -> None:
+    def __init__(self, project: Opened, settings: TaskSettings) -> None:
         self._project, self._today = project, frozenset(settings.actions)
         self._earlier: dict[str, tuple[frozenset[str], frozenset[str]]] = {}  # actions of a time, and those added since
 

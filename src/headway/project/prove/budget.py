@@ -27,7 +27,7 @@ from headway.project.publish import new_entry
 from headway.promote import gate
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
@@ -44,12 +44,12 @@ class BudgetPlace(NamedTuple):
     promotions: int  # on evidence, that stood when it began
 
 
-def next_test(project: Project, task: str) -> BudgetPlace:
+def next_test(project: Opened, task: str) -> BudgetPlace:
     """Of the next test that is charged."""
     return BudgetPlace(len(project.ledger.tests(task)) + 1, project.ledger.promotions(task))
 
 
-def number_of(project: Project, task: str, terms: Terms, test: str) -> BudgetPlace:
+def number_of(project: Opened, task: str, terms: Terms, test: str) -> BudgetPlace:
     """Of this test; if it is not charged yet, what it would get now."""
     charged = project.ledger.charged(task, terms.candidate_hash, terms.lineage, test)
     if charged is None:
@@ -67,7 +67,7 @@ def budget_place(question: ProofQuestion, kind: str) -> BudgetPlace:
 
 
 def keep_verdict(
-    project: Project,
+    project: Opened,
     settings: TaskSettings,
     terms: Terms,
     evidence: Evidence,
@@ -90,7 +90,7 @@ def keep_verdict(
     return gate.verdict(evidence, rules)
 
 
-def _spend(project: Project, settings: TaskSettings, terms: Terms, evidence: Evidence, test: str) -> Evidence:
+def _spend(project: Opened, settings: TaskSettings, terms: Terms, evidence: Evidence, test: str) -> Evidence:
     """The evidence with the id of its test; or with the check that refuses it, at no charge."""
     task = settings.name
     if any(check.refuses for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):

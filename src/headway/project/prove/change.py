@@ -9,14 +9,14 @@ from headway.project.alarm import alarms
 
 if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
 
 
 BEFORE_CHANGE = "before outcomes changed"  # what the counts of an evidence call these decisions
 
 
-def latest_alarms(project: Project, task: str) -> list[Alarm]:
+def latest_alarms(project: Opened, task: str) -> list[Alarm]:
     """The alarms of the last change: those raised while an earlier one of them was open belong together.
 
     Those that only one key shows change nothing.
@@ -34,7 +34,7 @@ def learned_before(together: Sequence[Alarm], candidate: Entry | None) -> bool:
     return bool(together) and (candidate is None or candidate.seq < together[0].seq)
 
 
-def change_row(project: Project, task: str) -> int:
+def change_row(project: Opened, task: str) -> int:
     """The number of the ledger row that raised the first alarm of the last change; 0 if there was none."""
     together = latest_alarms(project, task)
     if not together:
@@ -42,13 +42,13 @@ def change_row(project: Project, task: str) -> int:
     return next(entry.n for entry in project.ledger.entries(task, "alarm") if entry.seq == together[0].seq)
 
 
-def changed_from(project: Project, task: str) -> int:
+def changed_from(project: Opened, task: str) -> int:
     """The number of the first decision after the last change, as far as the alarm can tell; 0 if there was none."""
     together = latest_alarms(project, task)
     return min((alarm.from_decision for alarm in together), default=0)
 
 
-def last_change(project: Project, task: str) -> float:
+def last_change(project: Opened, task: str) -> float:
     """The time at which the last change was noticed; 0 if there was none.
 
     Not the time at which it happened: the decisions in between are those that raised the alarm. A test that began with

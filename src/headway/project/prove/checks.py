@@ -33,7 +33,7 @@ from headway.prove.log import Floats, Integers, RowOrigin
 if TYPE_CHECKING:
     from headway.encode.state import Features
     from headway.nouns.protocols import Encoder
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 __all__ = ["RowChecks", "training_window"]
@@ -51,7 +51,7 @@ WEEK_S = 7 * 86_400.0
 class RowChecks:
     """The checks of one proof; its rows pass through `once`, `origin`, `times` and `replays` as they are read."""
 
-    def __init__(self, project: Project, settings: TaskSettings, candidate: tuple[str, str]) -> None:
+    def __init__(self, project: Opened, settings: TaskSettings, candidate: tuple[str, str]) -> None:
         self._project, self._settings, self._candidate = project, settings, candidate
         task, query = settings.name, project.query
         self._decisions = query.counts(task).decisions
@@ -245,7 +245,7 @@ class RowChecks:
 
 
 def training_window(
-    project: Project, settings: TaskSettings, candidate: tuple[str, str], features: Features, encoder: Encoder | None
+    project: Opened, settings: TaskSettings, candidate: tuple[str, str], features: Features, encoder: Encoder | None
 ) -> Window | None:
     """The features' moments in a sample of what the candidate was trained on; None if it is not in this store."""
     ref, digest = candidate

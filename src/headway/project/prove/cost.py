@@ -14,7 +14,7 @@ from headway.project.prove.subject import candidate_policy, current_policy, stor
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict, Waiting
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.shares import SharePilot
     from headway.settings import TaskSettings
@@ -26,7 +26,7 @@ _LEAST_S = 60.0  # a shorter time gives no rate per day
 _PILOT = 4000  # rows that a cost is estimated from, the newest of them
 
 
-def verdict_cost(project: Project, task: str, *, policy: str | None = None, power: float = 0.8) -> VerdictCost:
+def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power: float = 0.8) -> VerdictCost:
     """The decisions and days that a verdict on a candidate will take, with the log alone and with a share.
 
     It is about the newest candidate unless one is named.
@@ -77,19 +77,19 @@ def verdict_cost(project: Project, task: str, *, policy: str | None = None, powe
     )
 
 
-def _runs(project: Project, candidate: CandidatePolicy) -> bool:
+def _runs(project: Opened, candidate: CandidatePolicy) -> bool:
     running = project.ledger.experiment(candidate.task)
     return running is not None and running.policy_hash == candidate.digest
 
 
-def _date(project: Project, decisions: int | None, per_day: float | None) -> float | None:
+def _date(project: Opened, decisions: int | None, per_day: float | None) -> float | None:
     """When so many decisions have been made at the present rate; None if that is not known, or not in this century."""
     if decisions is None or not per_day or decisions / per_day > 36_500:
         return None
     return project.clock() + decisions / per_day * _DAY_S
 
 
-def dated(project: Project, verdict: Verdict) -> Verdict:
+def dated(project: Opened, verdict: Verdict) -> Verdict:
     """The verdict with the time at which the decisions that it still needs will have come, or will count."""
     evidence = verdict.evidence
     if verdict.more is None or evidence is None or evidence.kind != LOG:
@@ -100,7 +100,7 @@ def dated(project: Project, verdict: Verdict) -> Verdict:
     return replace(verdict, until=_date(project, verdict.more, arrival_rate(project, evidence.task)))
 
 
-def arrival_rate(project: Project, task: str) -> float | None:
+def arrival_rate(project: Opened, task: str) -> float | None:
     """The decisions per day at present, from the latest ones; None if they span less than a minute."""
     count, oldest = project.query.latest_since(task, _LATEST)
     span = project.clock() - oldest
@@ -117,7 +117,7 @@ def planned_within(settings: TaskSettings, per_day: float | None) -> int:
 
 
 def task_pilot(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> SharePilot:
     """The variance of a score with each share, from the newest rows, also those that the candidate was trained on."""
     from headway.prove.shares import SHARES, share_pilot
@@ -136,7 +136,7 @@ def task_pilot(
 
 
 def _test_so_far(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> tuple[int, float, Waiting | None]:
     """The rows that the test of a candidate has already, the error that it may spend, and what waits for outcomes."""
     from headway.prove.about import About

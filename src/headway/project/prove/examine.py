@@ -30,7 +30,7 @@ from headway.project.prove.terms import present_terms
 from headway.promote import gate
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy
     from headway.promote.terms import Terms
     from headway.prove.about import About
@@ -59,7 +59,7 @@ class Examined:
 
 
 def prove(
-    project: Project,
+    project: Opened,
     policy: str | None = None,
     *,
     against: str = "current",
@@ -77,7 +77,7 @@ def prove(
 
 
 def examine(
-    project: Project,
+    project: Opened,
     policy: str | None,
     *,
     against: str,
@@ -131,7 +131,7 @@ def examine(
     return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
 
 
-def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
+def _opponent(project: Opened, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
     """(reference, hash) of the policy that the candidate is compared with."""
     if against == "current":
         current = current_policy(project, settings)
@@ -148,7 +148,7 @@ def _opponent(project: Project, settings: TaskSettings, candidate: CandidatePoli
 
 
 def _about(
-    project: Project,
+    project: Opened,
     terms: Terms,
     settings: TaskSettings,
     trusted: tuple[str, ...],

@@ -17,7 +17,7 @@ from headway.observe.lags import ChangeLags, change_lags
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
@@ -31,7 +31,7 @@ _GROWTH = 20  # shown lags are measured again once the log has grown by 1/_GROWT
 _FINAL = " final after "
 
 
-def measured_lags(project: Project, settings: TaskSettings) -> ChangeLags:
+def measured_lags(project: Opened, settings: TaskSettings) -> ChangeLags:
     """How long outcomes change, from the times of every signal that reward, gates and guards read."""
     return change_lags(
         project.database,
@@ -44,19 +44,19 @@ def measured_lags(project: Project, settings: TaskSettings) -> ChangeLags:
     )
 
 
-def changing_outcomes(project: Project, task: str) -> list[str]:
+def changing_outcomes(project: Opened, task: str) -> list[str]:
     """The sentences about a task, for a status that is asked for all the time."""
     settings = project.settings.task(task)
     return change_sentences(settings, _known_lags(project, settings))
 
 
-def final_before(project: Project, settings: TaskSettings) -> float:
+def final_before(project: Opened, settings: TaskSettings) -> float:
     """The time up to which decisions have their final outcomes, for a status as well."""
     lags = _known_lags(project, settings)
     return lags.until - _with_room(lags.slowest[1]) if lags.final else inf
 
 
-def _known_lags(project: Project, settings: TaskSettings) -> ChangeLags:
+def _known_lags(project: Opened, settings: TaskSettings) -> ChangeLags:
     """The lags as last measured in this process, and again as the log grows."""
     task = settings.name
     last = project.database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
@@ -67,7 +67,7 @@ def _known_lags(project: Project, settings: TaskSettings) -> ChangeLags:
     return known[2]
 
 
-def frozen_lag(project: Project, task: str, terms: Terms, test: str, lags: ChangeLags) -> tuple[str, float]:
+def frozen_lag(project: Opened, task: str, terms: Terms, test: str, lags: ChangeLags) -> tuple[str, float]:
     """The name of the test that a proof belongs to, and the age in seconds from which its decisions count."""
     measured = lags.slowest[1]
     charged = [

@@ -17,7 +17,7 @@ from headway.observe.since import latest_draws
 if TYPE_CHECKING:
     from headway.nouns.protocols import Floats
     from headway.nouns.records import Settled
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.prove.guards import GuardRule
     from headway.reward.compose import Rewards
     from headway.settings import TaskSettings
@@ -71,7 +71,7 @@ def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str
     )
 
 
-def unfit_sentences(project: Project, task: str) -> tuple[str, ...]:
+def unfit_sentences(project: Opened, task: str) -> tuple[str, ...]:
     """What is declared and does not hold, or is not declared and has to be, in the newest decisions."""
     settings = project.settings.task(task)
     version, last = project.rewards(task).version, project.query.last_settled(task)
@@ -83,7 +83,7 @@ def unfit_sentences(project: Project, task: str) -> tuple[str, ...]:
     return known[2]
 
 
-def _reward(project: Project, settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
+def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
     cut = [row for row in rows if row.clipped]
     if not cut or settings.capped:
         return []

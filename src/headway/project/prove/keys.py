@@ -36,7 +36,7 @@ from headway.promote import gate
 from headway.prove.raters import with_regions
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.reward.compose import Rewards
 
@@ -129,7 +129,7 @@ class _Rows:
 class _Others:
     """The experience of a training without the ratings of one key."""
 
-    def __init__(self, project: Project, rows: _Rows, key: str, rewards: Rewards) -> None:
+    def __init__(self, project: Opened, rows: _Rows, key: str, rewards: Rewards) -> None:
         self._project, self._header, self._rows, self._key, self._rewards = project, rows.header, rows, key, rewards
         self._left_out = rows.header.trained_on.get("left_out", ())
         self._by: SplitBy = rows.header.split.get("by", "group")

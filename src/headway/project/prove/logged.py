@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence, Plan
     from headway.nouns.protocols import Progress
     from headway.observe.draws import Draws
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.project.prove.checks import RowChecks
     from headway.prove.about import About
     from headway.prove.guards import GuardRule
@@ -178,7 +178,7 @@ class ProofRows:
     labels, unknown propensities.
     """
 
-    project: Project
+    project: Opened
     settings: TaskSettings
     candidate: tuple[str, str]
     current: tuple[str, str]
@@ -310,7 +310,7 @@ def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
     return [without(row, left_out).decision.situation for row in rows]
 
 
-def _left_out(project: Project, candidate: tuple[str, str]) -> Sequence[str]:
+def _left_out(project: Opened, candidate: tuple[str, str]) -> Sequence[str]:
     """Fields that the candidate was not trained on."""
     ref, digest = candidate
     if PolicyRef.parse(ref).built_in:

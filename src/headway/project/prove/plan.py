@@ -13,12 +13,12 @@ from headway.project.prove.subject import candidate_policy, current_policy
 from headway.project.publish import record_change
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.prove.power import Planned
 
 
 def plan(
-    project: Project, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None
+    project: Opened, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None
 ) -> Planned:
     """The number of decisions (or episodes, or rows) needed to prove an uplift of this size.
 

@@ -15,7 +15,7 @@ from headway.observe.rows import loads
 
 if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
-    from headway.project import Project
+    from headway.project.project.folder import Opened
 
 __all__ = ["Replays"]
 
@@ -26,7 +26,7 @@ MOST_POLICIES = 40  # policies under one configuration each that are loaded for 
 class Replays:
     """A sample of decisions, asked again; `gone` counts by reason those that cannot be."""
 
-    def __init__(self, project: Project, decisions: int) -> None:
+    def __init__(self, project: Opened, decisions: int) -> None:
         self._project = project
         self._stride = max(1, decisions // SAMPLE)
         self._pipelines: dict[tuple[str, str, str], Pipeline | str] = {}

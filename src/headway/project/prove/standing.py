@@ -18,7 +18,7 @@ from headway.reward.signals import VOTE
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.gate import Admission
     from headway.promote.ledger import Entry, Heads
     from headway.promote.standing import CurrentPolicy
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOOKS = 20  # the latest ones, among which those at earlier states of a policy are
 
 
-def standing(project: Project, task: str, candidate: CandidatePolicy | None = None) -> Standing:
+def standing(project: Opened, task: str, candidate: CandidatePolicy | None = None) -> Standing:
     """The state of a task, for `next_step` and the background loop; about its newest candidate unless one is given."""
     settings = project.settings.task(task)
     heads = project.ledger.heads(task)
@@ -77,7 +77,7 @@ def standing(project: Project, task: str, candidate: CandidatePolicy | None = No
 
 
 def _admission(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> Admission:
     """Whether the gate admits the candidate, and until when a verdict that is too early needs more."""
     admission = admission_of(project, settings, candidate, current)
@@ -96,7 +96,7 @@ def _next_in_turn(heads: Heads) -> Entry | None:
     return None if shadow is None or (newest and newest.policy_hash == shadow.policy_hash) else shadow
 
 
-def _tested(project: Project, heads: Heads, candidate: CandidatePolicy) -> bool:
+def _tested(project: Opened, heads: Heads, candidate: CandidatePolicy) -> bool:
     """Whether the test of a candidate has begun, since the last promotion or rollback."""
     if heads.experiment is not None and heads.experiment.policy_hash == candidate.digest:
         return True
@@ -104,14 +104,14 @@ def _tested(project: Project, heads: Heads, candidate: CandidatePolicy) -> bool:
     return test is not None and test.n > heads.changed
 
 
-def _decided(project: Project, newest: Entry, current_hash: str) -> bool:
+def _decided(project: Opened, newest: Entry, current_hash: str) -> bool:
     """Whether the newest candidate is current or was retired."""
     if newest.policy_hash == current_hash:
         return True
     return project.ledger.state(newest.task, newest.policy_hash) in ("current", "retired")
 
 
-def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
+def _disputed(project: Opened, settings: TaskSettings, heads: Heads, current_hash: str) -> Verdict | None:
     """The verdict on what acts, if it is proven worse by one key's ratings alone."""
     share = heads.canary or heads.experiment
     if share is not None:
@@ -124,7 +124,7 @@ def _disputed(project: Project, settings: TaskSettings, heads: Heads, current_ha
     return _accused(project, settings, current, previous_policy(project, settings)[1])
 
 
-def _accused(project: Project, settings: TaskSettings, acting: Entry, against: str) -> Verdict | None:
+def _accused(project: Opened, settings: TaskSettings, acting: Entry, against: str) -> Verdict | None:
     """The latest verdict on a policy that acts, if it is proven worse than the other by one key's ratings alone."""
     identifier = project.ledger.latest_evidence(settings.name, acting.policy_hash)
     if identifier is None and acting.kind == "snapshot":  # looked at in an earlier state

@@ -19,7 +19,7 @@ from headway.project.prove.subject import experiments
 from headway.project.prove.terms import present_terms
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy, Standing
     from headway.settings import TaskSettings
 
@@ -37,7 +37,7 @@ class Readiness:
     experiment: bool = False  # the log alone does not decide in time
 
 
-def readiness(project: Project, standing: Standing) -> Readiness:
+def readiness(project: Opened, standing: Standing) -> Readiness:
     """Whether the test of a candidate that is not under test starts now, and whether it needs an experiment."""
     candidate = standing.candidate
     assert candidate is not None
@@ -60,7 +60,7 @@ def readiness(project: Project, standing: Standing) -> Readiness:
     return Readiness(now=True, experiment=needs)
 
 
-def _needs_experiment(project: Project, settings: TaskSettings, candidate: CandidatePolicy) -> bool:
+def _needs_experiment(project: Opened, settings: TaskSettings, candidate: CandidatePolicy) -> bool:
     if not experiments(settings) or settings.name in project.servings.compared:
         return False
     try:
@@ -69,7 +69,7 @@ def _needs_experiment(project: Project, settings: TaskSettings, candidate: Candi
         return False
 
 
-def _waited(project: Project, task: str) -> int:
+def _waited(project: Opened, task: str) -> int:
     """Decisions that have settled since the first candidate after the last test, promotion or rollback."""
     first = None
     for entry in project.ledger.entries(task, "candidate", "test", "experiment", "promote", "rollback"):

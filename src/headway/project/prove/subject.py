@@ -16,7 +16,7 @@ from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, CurrentPolicy
 
 if TYPE_CHECKING:
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.ledger import Heads
     from headway.settings import TaskSettings
 
@@ -37,7 +37,7 @@ _EARLIER = "The bounds are unknown: the evidence was made by an earlier version.
 MOST_TIMES = 5  # a test takes at most so many times `decide_within` decisions
 
 
-def current_policy(project: Project, settings: TaskSettings, heads: Heads | None = None) -> CurrentPolicy:
+def current_policy(project: Opened, settings: TaskSettings, heads: Heads | None = None) -> CurrentPolicy:
     """Who is current by the ledger, or the built-in baseline before anything was promoted.
 
     `heads` is how the ledger stands, if the caller has read it.
@@ -62,7 +62,7 @@ def current_policy(project: Project, settings: TaskSettings, heads: Heads | None
     )
 
 
-def previous_policy(project: Project, settings: TaskSettings) -> tuple[str, str]:
+def previous_policy(project: Opened, settings: TaskSettings) -> tuple[str, str]:
     """(reference, hash) of the policy before the current one: promoted, or the built-in baseline."""
     previous = project.ledger.previous(settings.name)
     body = project.servings.body(settings)
@@ -73,7 +73,7 @@ def previous_policy(project: Project, settings: TaskSettings) -> tuple[str, str]
 
 
 def candidate_policy(
-    project: Project, policy: str | None, task: str | None, heads: Heads | None = None
+    project: Opened, policy: str | None, task: str | None, heads: Heads | None = None
 ) -> CandidatePolicy:
     """The policy that is named, or the newest candidate of the task."""
     if policy is not None:
@@ -89,7 +89,7 @@ def candidate_policy(
     return CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
 
 
-def _named(project: Project, policy: str, task: str | None) -> CandidatePolicy:
+def _named(project: Opened, policy: str, task: str | None) -> CandidatePolicy:
     if PolicyRef.parse(policy).built_in:
         if task is None:
             raise InvalidInput(f"{policy} belongs to every task.", code="task_missing", hint="Name the task too.")
@@ -102,7 +102,7 @@ def _named(project: Project, policy: str, task: str | None) -> CandidatePolicy:
     return CandidatePolicy(task=header.task, ref=str(project.registry.ref(digest)), digest=digest, newest=False)
 
 
-def stored_evidence(project: Project, identifier: str) -> Evidence:
+def stored_evidence(project: Opened, identifier: str) -> Evidence:
     """An evidence by its id; without bounds if those that were stored contradict its verdict or its estimate."""
     body = project.ledger.evidence(identifier)
     if body is None:
@@ -115,13 +115,13 @@ def stored_evidence(project: Project, identifier: str) -> Evidence:
     return replace(evidence, bounds=None, curve=(), notes=(*evidence.notes, _EARLIER))
 
 
-def registered_plan(project: Project, task: str) -> Plan | None:
+def registered_plan(project: Opened, task: str) -> Plan | None:
     """The open registered test of a task."""
     entry = project.ledger.plan(task)
     return None if entry is None else msgspec.convert(entry.detail, Plan)
 
 
-def registered_start(project: Project, task: str, candidate_hash: str) -> int | None:
+def registered_start(project: Opened, task: str, candidate_hash: str) -> int | None:
     """The last decision before the experiment of a candidate, running or ended: its test counts later ones.
 
     The share changes how much a row says, so earlier rows would only add noise. None without an experiment since the
@@ -153,7 +153,7 @@ def gate_rules(
     )
 
 
-def known_raters(project: Project, trust: Sequence[str]) -> tuple[str, ...]:
+def known_raters(project: Opened, trust: Sequence[str]) -> tuple[str, ...]:
     """Names that are to be trusted, once per name; one that has rated nothing is a mistake."""
     raters = project.query.names("rater") if trust else ()
     for name in trust:

@@ -14,7 +14,7 @@ from headway.promote.terms import Terms
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
@@ -28,7 +28,7 @@ _SERVED = (
 
 
 def present_terms(
-    project: Project,
+    project: Opened,
     settings: TaskSettings,
     candidate: tuple[str, str],
     against: tuple[str, str],
@@ -74,7 +74,7 @@ def _digest(text: str) -> str:
 
 
 def admission_of(
-    project: Project,
+    project: Opened,
     settings: TaskSettings,
     candidate: CandidatePolicy,
     current: CurrentPolicy,
@@ -95,7 +95,7 @@ def admission_of(
     )
 
 
-def latest_evidence(project: Project, candidate: CandidatePolicy) -> Evidence | None:
+def latest_evidence(project: Opened, candidate: CandidatePolicy) -> Evidence | None:
     """The latest evidence about a candidate. A built-in policy keeps its name when its definition changes."""
     identifier = project.ledger.latest_evidence(candidate.task, candidate.digest)
     if identifier is not None or not PolicyRef.parse(candidate.ref).built_in:

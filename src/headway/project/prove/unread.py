@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
     from headway.nouns.checkpoint import Header
     from headway.nouns.protocols import Floats
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 __all__ = ["Unread"]
@@ -54,7 +54,7 @@ class Unread:
     """What may speak in a comparison of two policies, each given as (reference, hash)."""
 
     def __init__(
-        self, project: Project, settings: TaskSettings, candidate: tuple[str, str], other: tuple[str, str]
+        self, project: Opened, settings: TaskSettings, candidate: tuple[str, str], other: tuple[str, str]
     ) -> None:
         self._candidate = _ComparedPolicy(project, settings, candidate)
         self._other = _ComparedPolicy(project, settings, other)
@@ -114,7 +114,7 @@ def _dated_before(decision: Decision, moment: float) -> bool:
     return decision.at < moment or undated
 
 
-def _readings(project: Project, task: str, digest: str) -> Iterator[_TrainingRead]:
+def _readings(project: Opened, task: str, digest: str) -> Iterator[_TrainingRead]:
     """What a bundle was trained on, with the bundles that its training started from."""
     upto = math.inf
     while digest:
@@ -130,7 +130,7 @@ def _readings(project: Project, task: str, digest: str) -> Iterator[_TrainingRea
         upto, digest = reading.upto, header.parent or ""
 
 
-def _reading(project: Project, task: str, digest: str, header: Header) -> _TrainingRead:
+def _reading(project: Opened, task: str, digest: str, header: Header) -> _TrainingRead:
     trained = header.trained_on
     entry = project.ledger.first(task, digest)
     return _TrainingRead(
@@ -157,7 +157,7 @@ class _Acting(NamedTuple):
 class _ComparedPolicy:
     """One of the two policies: what it has read, and how it stood if it learns online."""
 
-    def __init__(self, project: Project, settings: TaskSettings, policy: tuple[str, str]) -> None:
+    def __init__(self, project: Opened, settings: TaskSettings, policy: tuple[str, str]) -> None:
         ref, digest = policy
         self._project, self._task = project, settings.name
         self._present = dumps(project.servings.body(settings))
@@ -222,7 +222,7 @@ class _ComparedPolicy:
         return _Acting(float(canary["share"]), pipeline, *floors)
 
 
-def _states(project: Project, task: str, digest: str) -> frozenset[str]:
+def _states(project: Opened, task: str, digest: str) -> frozenset[str]:
     """The hashes of a policy that learns online, from its origin to this snapshot; none for any other policy."""
     parents = project.ledger.snapshot_parents(task)
     states: set[str] = set()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Evidence
     from headway.nouns.protocols import Crew, Progress
     from headway.observe.lags import ChangeLags
-    from headway.project import Project
+    from headway.project.project.folder import Opened
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.prove.about import About
     from headway.prove.diagnostics import Window
@@ -48,7 +48,7 @@ class SeenRows:
 class ProofQuestion:
     """Is this candidate better than the other policy, for this task?"""
 
-    project: Project
+    project: Opened
     settings: TaskSettings
     candidate: tuple[str, str]  # reference, content hash
     other: tuple[str, str]
@@ -126,7 +126,7 @@ def provable(question: ProofQuestion, *, outcomes: bool = False) -> ProofKind:
 
 
 def unprovable(
-    project: Project, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> HeadwayError | None:
     """Why no proof of the candidate can be made now; None if one can."""
     if candidate.digest == current.digest:
