@@ -80,7 +80,7 @@ def test_the_files_in_a_line_for_a_shell_are_known() -> None:
         (["python3", "-m", "pytest", "./tests/unit/test_a.py::test_x"], ["tests/unit/test_a.py"]),
         (["python3", "-m", "unittest", "discover", "-s", "tests"], ["tests"]),
         (["sh", "-c", "cd src && pytest ../tests tests/unit"], ["tests/unit"]),
-        (["sh", "-c", "pytest -q . | tail -1"], []),
+        (["sh", "-c", "pytest -q . | tail -1"], ["**/test*.py", "**/*_test.py", "**/test/**", "**/tests/**"]),
         (["python3", "run.py", "--out", "tests"], []),
     ],
 )

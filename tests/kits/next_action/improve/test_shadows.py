@@ -18,6 +18,7 @@ from headway.kits.next_action.improve.paired_test import share_of
 from headway.kits.next_action.improve.run import Run
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.kits.next_action.improve.sources import Brief
+from headway.nouns.errors import InvalidInput
 from tests.kits.next_action.improve.conftest import Ground
 
 FAKE = "print('score: 9')\n"
@@ -80,6 +81,10 @@ def test_a_file_that_is_asked_for_by_its_path_may_be_added(ground: Ground) -> No
         (["python3", "-m", "unittest", "discover", "-s", "tests"], "tests/test_a.py"),
         (["python3", "-m", "unittest", "discover", "-s", "tests"], "tests/test_new.py"),
         (["sh", "linked.sh"], "parts/eval.sh"),
+        (["sh", "-c", "python3 -m unittest; echo score: 1"], "tests/test_a.py"),
+        (["sh", "-c", "python3 -m unittest; echo score: 1"], "tests/inputs.json"),
+        (["sh", "-c", "cd src && python3 -m unittest; echo score: 1"], "src/test_new.py"),
+        (["sh", "-c", "pytest -q; echo score: 1"], "src/deep/added_test.py"),
     ],
 )
 def test_what_the_evaluation_runs_is_protected_without_being_listed(
@@ -92,6 +97,29 @@ def test_what_the_evaluation_runs_is_protected_without_being_listed(
     ground.commit()
     (result,) = ground.play()
     assert (result.verdict, result.code) == ("refused", "read_only_file"), result.why
+
+
+@pytest.mark.parametrize("config", ["", "[pytest]\npython_files = check_*.py\n"])
+def test_tests_that_no_rule_can_tell_from_other_files_must_be_named(ground: Ground, config: str) -> None:
+    ground.write("checks/check_a.py", "print('score: 1')\n")
+    if config:
+        ground.write("pytest.ini", config)
+        ground.write("tests/test_a.py", "")
+    ground.offer(added("checks/check_b.py"), eval=["python3", "-m", "pytest"], files=["**"])
+    ground.commit()
+    with pytest.raises(InvalidInput, match="without naming them") as raised:
+        ground.play()
+    assert raised.value.code == "tests_not_named"
+
+
+def test_a_module_beside_a_script_in_a_package_hides_no_installed_one(ground: Ground) -> None:
+    """Python imports `random` from the folder of `pkg/bench.py`, although that is a package."""
+    ground.write("pkg/__init__.py", "")
+    ground.write("pkg/bench.py", "import random\nprint('score:', getattr(random, 'score', 1))\n")
+    ground.offer(added("pkg/random.py", "score = 9\n"), eval=["python3", "pkg/bench.py"], files=["**"])
+    ground.commit()
+    (result,) = ground.play()
+    assert (result.verdict, result.code) == ("refused", "shadows_evaluation"), result.why
 
 
 def _change(tree: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from shutil import which
 from typing import TYPE_CHECKING
 
-from headway.kits.next_action.improve.file_rules import FileRules
+from headway.kits.next_action.improve.file_rules import FileRules, check_collected, named_by
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.run import check_repeats
 from headway.kits.next_action.improve.settings import ImproverSettings, improvers
@@ -42,7 +42,9 @@ def _problems(improver: ImproverSettings, settings: Settings) -> Iterator[tuple[
         settings.task(improver.task)
         check_repeats(improver)
         sandbox(improver.sandbox, workspace=True, readable=readable)
-        files = Worktree(Repository(directory / improver.repository).folder).files()
+        tree = Worktree(Repository(directory / improver.repository).folder)
+        files = tree.files()
+        check_collected(named_by(improver.eval, files), files, tree.folder)
     except HeadwayError as error:
         yield error.message, error.hint
         return

@@ -23,6 +23,7 @@ from importlib.machinery import PathFinder
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
+from headway.files import read_regular
 from headway.nouns.errors import InvalidInput
 
 _LONGEST = 1000
@@ -34,6 +35,7 @@ _READ_UNASKED = {
         "setup.cfg", "noxfile.py", "sitecustomize.py", "usercustomize.py", "pyvenv.cfg", "__pycache__", "node_modules",
     )
 }  # fmt: skip
+_CONFIGS = {"pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}  # of pytest
 _BINARY = {".pyc", ".pyo", ".pyd", ".so", ".pth"}  # `.pth` is a text that Python runs
 _RECIPES = {  # what a program reads without being told
     "make": ("GNUmakefile", "makefile", "Makefile"),
@@ -42,6 +44,7 @@ _RECIPES = {  # what a program reads without being told
     "tox": ("tox.ini",),
 }
 _TEST_RUNNERS = {"pytest", "py.test", "unittest", "nose2"}  # what they are pointed at is the evaluation
+_COLLECTED = ("**/test*.py", "**/*_test.py", "**/test/**", "**/tests/**")  # or this, if it is nothing
 _SHELL = re.compile(r"""[\s'"`$=;|&<>(){}]+""")  # between the words of `sh -c "cd x && python3 bench.py"`
 
 
@@ -120,6 +123,8 @@ class FileRules:
     def _instead(self, path: str, known: set[str], folders: set[str]) -> str:
         """Why a new file may be read instead of another one; empty if it cannot."""
         module, *parents = PurePosixPath(path).with_suffix(""), *PurePosixPath(path).parents
+        # Python imports from the folder of a script first, also if that is a package.
+        beside = {str(PurePosixPath(one).parent) for one in known if one.endswith(".py") and self.is_read_only(one)}
         places = [place for place in parents if str(place) not in folders or path == f"{place}/__init__.py"]
         hidden = next((f"{place}.py" for place in places if f"{place}.py" in known), "")
         if hidden:
@@ -129,7 +134,8 @@ class FileRules:
         if str(module) in folders:
             return f"a module of this name hides the folder {str(module)!r}"
         for place in (module, *places):
-            if str(place.parent / "__init__.py") not in known and self._is_installed(place.name):
+            package = str(place.parent / "__init__.py") in known and str(place.parent) not in beside
+            if not package and self._is_installed(place.name):
                 return f"it may be imported instead of the installed module {place.name!r}"
         return ""
 
@@ -172,7 +178,7 @@ def checked_path(path: str) -> str:
 
 def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
     """What a command names: files as words, in a line for a shell, as the module after `-m`, or as its recipe; and the
-    folders that it gives to a test runner."""
+    folders that it gives to a test runner, or patterns of what that collects if it gives none."""
     known = set(files)
     parts = [part for word in command for part in (word, *_SHELL.split(word)) if part]
     words = {str(PurePosixPath(part)) for part in parts}
@@ -184,9 +190,29 @@ def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
     if words & _TEST_RUNNERS:
         asides = {after for before, after in pairwise(parts) if before in ("cd", "pushd", "-C")}
         named = {str(PurePosixPath(part.split("::")[0])) for part in parts if part not in asides}
-        known |= {str(folder) for path in known for folder in PurePosixPath(path).parents} & named - {"."}
+        folders = {str(folder) for path in known for folder in PurePosixPath(path).parents} & named - {"."}
+        if not folders and not any(path.endswith(".py") for path in named & known):
+            return [*sorted(words & known), *_COLLECTED]
+        known |= folders
         words |= named
     return sorted(words & known)
+
+
+def check_collected(named: Sequence[str], files: Sequence[str], folder: Path) -> None:
+    """Refuse a test runner without a path whose tests cannot be told from other files by their names."""
+    if _COLLECTED[0] not in named:
+        return
+    rules = FileRules(files=(), read_only=_COLLECTED, most_files=1)
+    why = "" if any(map(rules.is_read_only, files)) else "no file has a name by which tests are found"
+    for name in _CONFIGS & set(files):
+        if b"python_files" in read_regular(folder / name):
+            why = f"{name!r} sets `python_files`"
+    if why:
+        raise InvalidInput(
+            f"`eval` runs tests without naming them, and {why}, so a proposal could change them.",
+            code="tests_not_named",
+            hint='Name their folder, such as ["pytest", "checks"].',
+        )
 
 
 @lru_cache(maxsize=1024)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
-from headway.kits.next_action.improve.file_rules import FileRules, named_by
+from headway.kits.next_action.improve.file_rules import FileRules, check_collected, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time, set_aside
 from headway.kits.next_action.improve.paired_test import least_repeats, share_of
 from headway.kits.next_action.improve.repository import Repository, Worktree
@@ -96,6 +96,7 @@ class Run:
         self.tree = self.repository.worktree(self.folder / "worktree", base)
         files = self.tree.files()
         named = named_by(self.settings.eval, files)
+        check_collected(named, files, self.tree.folder)
         self.rules = self._rules(named)
         linked = self.tree.linked([name for name in files if self.rules.is_read_only(name)])
         self.rules = self._rules([*named, *linked])
