@@ -29,7 +29,7 @@ from _contract import arguments, finish, say
 from playwright.sync_api import Page, sync_playwright
 
 import headway
-from headway.observe.runs import RunLog
+from headway.observe.run_log import RunLog
 from headway.project import Project
 from tests.page.browser import Served, chromium, launch, serving
 

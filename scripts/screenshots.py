@@ -22,10 +22,10 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image  # noqa: E402
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
+from headway.kits.models.language import Prompt  # noqa: E402
 from headway.kits.reply.client import LanguageWorker  # noqa: E402
 from headway.kits.reply.wire import socket_of  # noqa: E402
-from headway.kits.models.language import Prompt  # noqa: E402
-from headway.observe.runs import RunLog  # noqa: E402
+from headway.observe.run_log import RunLog  # noqa: E402
 from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
 from tests.page.growing import TASK as GROW  # noqa: E402
 from tests.page.growing import write_growth  # noqa: E402

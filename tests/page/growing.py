@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from headway.kits.grow.shown import GrowEpisode, GrowEvaluation, GrowWay, SlotLane, keep_evaluation
-from headway.observe.runs import RunLog
+from headway.observe.run_log import RunLog
 from headway.project import Project
 
 ROOT = Path(__file__).resolve().parents[2]

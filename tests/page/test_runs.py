@@ -7,7 +7,7 @@ import math
 import httpx
 import pytest
 
-from headway.observe.runs import RunLog
+from headway.observe.run_log import RunLog
 from tests.page.browser import Served
 from tests.page.conftest import Open
 from tests.page.test_views import ready, violations

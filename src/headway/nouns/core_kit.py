@@ -57,7 +57,6 @@ CORE = Kit(
         "plan": _command("plan", "Compute how many decisions a proof needs, before they are collected."),
         "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
         "report": _command("report", "Show the latest verdict on a task, on one page."),
-        "runs": _command("runs", "List training runs, or show the curves of one."),
         "data": _command("data", "Count, list, export and import what was recorded."),
         "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),
         "keys": _command("keys", "Create, replace and revoke the keys that callers of the server need."),

@@ -15,7 +15,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import Recorded, part_of, split_by, without
-from headway.observe.runs import RunLog, drop_old_runs
+from headway.observe.run_log import RunLog, drop_old_runs
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
 

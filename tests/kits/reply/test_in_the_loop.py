@@ -305,7 +305,7 @@ def test_sft_is_learned_beside_kto_and_can_be_voted_against(project: Project, ba
 
 @pytest.mark.slow
 def test_a_run_of_the_language_learner_is_listed_with_its_losses(project: Project, base: Any) -> None:
-    from headway.observe.runs import list_runs, read_curves
+    from headway.kits.runs.training_runs import list_runs, read_curves
 
     rate(project, base)
     ref = project.learn("reply", **{**KNOBS, "learner": "ppo", "checkpoint": 1})

@@ -17,9 +17,9 @@ import pytest
 import headway
 from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.kept import KeptReply, to_details
+from headway.kits.runs.training_runs import list_runs
 from headway.loop.watch import Watch
 from headway.nouns.errors import InvalidInput, MissingExtra
-from headway.observe.runs import list_runs
 from headway.project import Project
 from tests.kits.reply.rated import tuned_model
 from tests.kits.reply.tiny import make

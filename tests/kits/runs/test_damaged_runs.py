@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.serve.conftest import Running
+from tests.serve.conftest import Running, served
+
+__all__ = ["served"]
 
 ABOUTS = {
     "list": "[1]",

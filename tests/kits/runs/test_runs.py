@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import pytest
 
+from headway.kits.runs.training_runs import ask_to_stop, list_runs, read_curves
 from headway.nouns.errors import Conflict, UnknownName
-from headway.observe import runs
-from headway.observe.runs import RunLog, ask_to_stop, drop_old_runs, list_runs, read_curves
+from headway.observe import run_log
+from headway.observe.run_log import RunLog, drop_old_runs
 
 
 def test_nested_numbers_become_curves_and_are_averaged(tmp_path):
@@ -41,7 +42,7 @@ def test_a_torn_line_is_ignored_and_numbers_that_are_none_are_left_out(tmp_path)
 
 
 def test_a_file_that_grows_too_large_keeps_lines_at_equal_distances(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_LARGEST", 2000)
+    monkeypatch.setattr(run_log, "LARGEST", 2000)
     log = RunLog(tmp_path / "work" / "a")
     log.begin({})
     for step in range(1000):

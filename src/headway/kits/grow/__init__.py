@@ -10,7 +10,7 @@ from headway.nouns.kit import Command, Family, Kit
 KIT = Kit(
     name="grow",
     summary="Practise with a memory, for actions of several parts: the family recurrent.",
-    needs=("practice",),
+    needs=("practice", "runs"),
     families={
         "recurrent": Family(
             kinds=("factored",),

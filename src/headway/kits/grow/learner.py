@@ -26,7 +26,7 @@ from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, 
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.runs import RunLog, drop_snapshot, write_snapshot
+from headway.observe.run_log import RunLog, drop_snapshot, write_snapshot
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training

@@ -21,7 +21,7 @@ from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.runs import RunLog, drop_snapshot, name_policy, write_snapshot
+from headway.observe.run_log import RunLog, drop_snapshot, name_policy, write_snapshot
 from headway.project import publish_policy
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verb import Session, verb
+from headway.kits.runs.training_runs import MetricCurves, TrainingRun
 from headway.nouns.errors import InvalidInput
-from headway.observe.runs import MetricCurves, TrainingRun
 
 __all__ = ["runs"]
 
@@ -28,7 +28,7 @@ def runs(session: Session, run: str | None, stop: bool) -> None:
 
     Every learner writes .headway/work/RUN/metrics.jsonl while it works. The page draws the same curves.
     """
-    from headway.observe.runs import ask_to_stop, list_runs, read_curves
+    from headway.kits.runs.training_runs import ask_to_stop, list_runs, read_curves
 
     with session.project() as project:
         home, tasks = project.home, list(project.tasks())

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from headway.kits.runs.training_runs import TrainingRun, ask_to_stop, list_runs, read_curves
 from headway.nouns.times import rfc3339
-from headway.observe.runs import TrainingRun, ask_to_stop, list_runs, read_curves
 from headway.serve.endpoint import Call, endpoint, strict
 
 

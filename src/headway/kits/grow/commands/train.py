@@ -9,7 +9,7 @@ import click
 
 from headway.cli.verb import Session, pairs, typed, verb
 from headway.kits.practice.commands import show
-from headway.observe.runs import read_curves
+from headway.kits.runs.training_runs import read_curves
 
 
 @verb(

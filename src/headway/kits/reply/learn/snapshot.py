@@ -14,7 +14,7 @@ import torch
 from headway.files import read_regular
 from headway.kits.reply.learn.controller import KlController
 from headway.observe.damage import UNREADABLE
-from headway.observe.runs import RunLog, write_snapshot
+from headway.observe.run_log import RunLog, write_snapshot
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.trainer import Trainer
