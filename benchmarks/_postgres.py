@@ -24,7 +24,7 @@ WRITER = """
 import sys, time
 sys.path[:0] = sys.argv[2:]
 from store import CONFIGS, decisions
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.store import Store
 from headway.observe.writer import Writer
 database = open_database(sys.argv[1])
@@ -76,7 +76,7 @@ def _rows_per_s(
 ) -> tuple[float, float]:
     import psycopg
 
-    from headway.observe.database import open_database
+    from headway.observe.engines import open_database
     from headway.observe.store import Store
     from headway.observe.writer import Writer
 

@@ -32,7 +32,7 @@ from _postgres import figures as postgres_figures
 import headway
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Candidate, Decision, Situation
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.observe.store import Store
 from headway.observe.writer import Writer

@@ -11,7 +11,8 @@ import pytest
 
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Candidate, Decision, Situation
-from headway.observe.database import Database, open_database
+from headway.observe.database import Database
+from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.observe.store import Store
 from headway.observe.writer import Writer

@@ -9,7 +9,8 @@ import pytest
 from headway.kits.data.copy_store import copy
 from headway.nouns.errors import Conflict, InvalidInput
 from headway.nouns.records import Outcome, Signal
-from headway.observe.database import Database, open_database
+from headway.observe.database import Database
+from headway.observe.engines import open_database
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
 from headway.observe.query import Query

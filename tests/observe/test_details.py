@@ -14,7 +14,7 @@ from headway.nouns.errors import Conflict, InvalidInput, UnknownName
 from headway.nouns.ids import decision_id
 from headway.nouns.records import Detail
 from headway.observe import details
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
 from headway.observe.query import Query
 from headway.project import Project

@@ -20,7 +20,7 @@ import pytest
 
 from headway.nouns.errors import Busy, Damaged, HeadwayError, Unavailable
 from headway.nouns.records import Signal
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.writer import Writer
 from tests.observe.conftest import lay

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from headway.nouns.errors import Busy, Conflict, InvalidInput, UnknownName
-from headway.observe.database import Database, open_database
+from headway.observe.database import Database
+from headway.observe.engines import open_database
 from headway.observe.jobs import Job, Jobs, at_work, worker_there
 from headway.observe.keys import Keys, digest_of
 
@@ -130,7 +131,7 @@ def test_a_job_with_an_expired_lease_goes_to_another_worker(database: Database) 
 WORKER = """
 import sys
 from pathlib import Path
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.jobs import at_work
 place = sys.argv[1]
 with at_work(open_database(place if place.startswith("postgresql:") else Path(place))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.query import Query
 from headway.observe.totals import DERIVED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.observe import sqlite
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 
 
 class BusyTwice:

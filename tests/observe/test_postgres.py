@@ -12,7 +12,7 @@ import headway
 from headway.loop.lock import alone
 from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings, Unavailable
 from headway.nouns.records import Outcome, Signal
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.names import Interner
 from headway.observe.settle import settle
 from tests.observe.conftest import lay, make

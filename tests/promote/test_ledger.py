@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.nouns.errors import Conflict
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.promote.ledger import Entry, EntryKind, Heads, Ledger
 

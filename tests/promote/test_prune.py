@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.project import Project
 from headway.promote.ledger import Entry, Ledger

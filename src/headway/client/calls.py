@@ -38,10 +38,10 @@ from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decisio
 from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Ending
 
-if TYPE_CHECKING:
-    from headway.client.clients import AsyncClient, Client
-
-__all__ = ["DecideOptions", "DecideRequest", "Offer", "ServerCall", "ServerVerb", "ServerVerbs", "Signals"]
+__all__ = [
+    "AsyncVerbs", "BlockingVerbs", "DecideOptions", "DecideRequest", "Offer", "ServerCall", "ServerVerb",
+    "ServerVerbs", "Signals",
+]  # fmt: skip
 
 logger = logging.getLogger("headway.client")
 _warned: set[str] = set()  # a warning of the server is told once per process
@@ -107,9 +107,9 @@ class ServerVerb(Generic[P, T]):
         self._send, self._send_async = send, send_async
 
     @overload
-    def __get__(self, client: Client, owner: Any) -> Callable[P, T]: ...
+    def __get__(self, client: BlockingVerbs, owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: AsyncClient, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: AsyncVerbs, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
     def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
     def __get__(self, client: Any, owner: Any) -> Any:
@@ -252,6 +252,18 @@ class ServerVerbs:
         body = {"why": why} if to is None else {"why": why, "to": to}
         path = f"/v1/tasks/{segment(task)}/rollback"
         return ServerCall(method="POST", path=path, body=encoded(body), read=dict, repeatable=False)
+
+
+class BlockingVerbs(ServerVerbs):
+    """A call returns the answer."""
+
+    is_async = False
+
+
+class AsyncVerbs(ServerVerbs):
+    """A call returns a coroutine of the answer."""
+
+    is_async = True
 
 
 def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> ServerCall[int]:

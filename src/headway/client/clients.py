@@ -24,7 +24,7 @@ from typing import Self, TypeVar, Unpack
 import httpx
 
 from headway.client.answers import Decided, Event, EventParser, error_of
-from headway.client.calls import DecideOptions, Offer, ServerCall, ServerVerbs
+from headway.client.calls import AsyncVerbs, BlockingVerbs, DecideOptions, Offer, ServerCall
 from headway.client.sending import (
     EVENT_HEADERS,
     EVENT_TIMEOUT,
@@ -41,10 +41,8 @@ __all__ = ["AsyncClient", "Client"]
 T = TypeVar("T")
 
 
-class Client(ServerVerbs):
+class Client(BlockingVerbs):
     """The verbs of a project, spoken to its server."""
-
-    is_async = False
 
     def __init__(
         self,
@@ -109,10 +107,8 @@ class Client(ServerVerbs):
         self.close()
 
 
-class AsyncClient(ServerVerbs):
+class AsyncClient(AsyncVerbs):
     """The verbs of a project, spoken to its server from an event loop."""
-
-    is_async = True
 
     def __init__(
         self,

@@ -27,8 +27,7 @@ if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np
     from numpy.typing import NDArray
 
-    from headway.nouns.protocols import Floats
-
+    Floats = NDArray[np.float64]
     Masks = Mapping[str, NDArray[np.bool_]]
 else:
     Masks = Floats = Any

@@ -283,9 +283,7 @@ def _offered_twice(name: str, places: tuple[str, str]) -> None:
 @lru_cache(maxsize=16)
 def catalogue(use: tuple[str, ...] = ()) -> Catalogue:
     """The built-in kits, and the installed ones that `use` names."""
-    from headway.nouns.core_kit import CORE
-
-    kits: list[Kit] = [CORE]
+    kits: list[Kit] = [load("headway.nouns.core_kit:CORE")]
     broken: list[BrokenKit] = []
     for name in load(f"{GROUP}:BUILT_IN"):
         _add(kits, broken, name, partial(load, f"{GROUP}.{name}:KIT"))

@@ -15,7 +15,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from headway.nouns.errors import Damaged
@@ -30,7 +29,6 @@ __all__ = [
     "StoreTable",
     "Waiting",
     "chunks",
-    "open_database",
     "placeholders",
 ]
 
@@ -82,25 +80,6 @@ def chunks(values: Sequence[_T], size: int = _BOUND_VALUES) -> Iterator[Sequence
     """The values in slices that are small enough to bind in one statement."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
-
-
-def open_database(place: Path | str, durability: Durability = "power") -> Database:
-    """The store at a path (SQLite) or a URL (PostgreSQL), created and migrated as needed."""
-    database: Database
-    if isinstance(place, Path):
-        from headway.observe.sqlite import SQLite
-
-        database = SQLite(place, durability)
-    else:
-        from headway.observe.postgres import Postgres
-
-        database = Postgres(place, durability)
-    try:
-        database.migrate()
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 class Database(ABC):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,6 @@ from numpy.typing import NDArray
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
-
-if TYPE_CHECKING:
-    from headway.observe.query import Query
-
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -66,12 +61,12 @@ class Draws:
         return min(int(mature[-1]) + 1, old) if mature.size else 0
 
 
-def draws(database: Database, query: Query, task: str, *, after: int = 0) -> Draws:
+def draws(database: Database, task_id: int, *, after: int = 0) -> Draws:
     """Reads one short row per decision; `after`: only those that were stored after this one."""
     pages = database.pages(
         f"SELECT d.seq, d.at, d.candidate_set_id, d.action, COALESCE(s.status, {_PENDING}) FROM decisions d "
         f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
-        (query.name_id("task", task),),
+        (task_id,),
         after=after,
         size=20_000,
     )

@@ -26,6 +26,7 @@ SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
 _SAMPLE = 2000  # latest decisions, among which near-copies are looked for
 FEW_GROUPS = 100  # below this many texts or states, rows are split by decision
 PARTS: dict[Part, float] = {"train": 0.5, "tune": 0.1, "prove": 0.4}
+LEARNED_PARTS: tuple[Part, ...] = ("train", "tune")  # the part `prove` is kept for evidence
 _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
 
 

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Settled
 from headway.observe.database import Database, Row
+from headway.observe.decoded import DecodedDecisions
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
 from headway.observe.rows import OUTCOME_WIDTH, STATUSES, settled_of
 
-if TYPE_CHECKING:
-    from headway.observe.query import Query
-
+SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
 
 _NOBODY: SignalsByRater = {}
 
 
 def with_decisions(
     database: Database,
-    query: Query,
+    decoded: DecodedDecisions,
     pages: Iterable[Sequence[Row]],
     *,
-    signals: bool = False,
+    values_of: Callable[[Sequence[bytes]], SignalValues] | None = None,
     raters: Collection[str] | bool = False,
 ) -> Iterator[Settled]:
-    """Settled rows from pages of OUTCOME_COLUMNS and the decision, as `query.decoded.columns` selects it.
+    """Settled rows from pages of OUTCOME_COLUMNS and the decision, as `decoded.columns` selects it.
 
-    `signals` adds the live signal values of each row; `raters` adds who gave them: the names of the signals that count,
-    or True for all. A decision that was deleted since its page was read is left out.
+    `values_of` gives the live signal values of subjects; `raters` adds who gave them: the names of the signals that
+    count, or True for all. A decision that was deleted since its page was read is left out.
     """
     reader: RaterSignals | None = None
     for page in pages:
-        rows = query.decoded.beside(page, OUTCOME_WIDTH)
-        values = query.values([id_bytes(decision.id) for _, decision in rows]) if signals else {}
+        rows = decoded.beside(page, OUTCOME_WIDTH)
+        values = {} if values_of is None else values_of([id_bytes(decision.id) for _, decision in rows])
         by_rater: Sequence[SignalsByRater] = ()
         if raters is not False:
             reader = RaterSignals(database, None if raters is True else raters) if reader is None else reader
@@ -45,5 +43,5 @@ def with_decisions(
                 ]
             )
         for place, (row, decision) in enumerate(rows):
-            given = values.get(id_bytes(decision.id), {}) if signals else {}
+            given = values.get(id_bytes(decision.id), {})
             yield settled_of(row, decision, given, by_rater[place] if by_rater else _NOBODY)

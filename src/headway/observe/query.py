@@ -216,13 +216,15 @@ class Query:
         )
         bound = (self.name_id("task", task), *(() if upto is None else (upto,)))
         pages = self._database.pages(sql, bound, after=after)
-        return with_decisions(self._database, self, pages, signals=signals, raters=raters)
+        return with_decisions(
+            self._database, self.decoded, pages, values_of=self.values if signals else None, raters=raters
+        )
 
     def draws(self, task: str, *, after: int = 0) -> Draws:
         """Every draw of a task by the time of the decision, and whether its outcome is final."""
         from headway.observe.draws import draws
 
-        return draws(self._database, self, task, after=after)
+        return draws(self._database, self.name_id("task", task), after=after)
 
     def outcomes(
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
@@ -231,7 +233,9 @@ class Query:
         from headway.observe.draws import outcome_pages
 
         pages = outcome_pages(self._database, self.decoded, seqs)
-        return with_decisions(self._database, self, pages, signals=signals, raters=raters)
+        return with_decisions(
+            self._database, self.decoded, pages, values_of=self.values if signals else None, raters=raters
+        )
 
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""

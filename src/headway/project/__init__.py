@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headway.project.prove.fitting import unfit_sentences
     from headway.project.prove.kinds.kind import ProofKind, ProofQuestion
     from headway.project.prove.logged import logged
-    from headway.project.prove.rows import agreed, speaking
+    from headway.project.prove.rows import speaking
     from headway.project.prove.subject import candidate_policy
     from headway.project.prove.unread import Unread
     from headway.project.publish import (
@@ -62,7 +62,6 @@ __all__ = [
     "WrittenWeight",
     "add_bundle",
     "add_candidate",
-    "agreed",
     "baseline_ref",
     "budget_place",
     "candidate_policy",
@@ -99,7 +98,7 @@ _WHERE = {
     "prove.finality": ("changing_outcomes",),
     "prove.kinds.kind": ("ProofKind", "ProofQuestion"),
     "prove.logged": ("logged",),
-    "prove.rows": ("agreed", "speaking"),
+    "prove.rows": ("speaking",),
     "prove.subject": ("candidate_policy",),
     "prove.budget": ("budget_place",),
     "prove.unread": ("Unread",),

@@ -128,7 +128,7 @@ def _without(project: Opened, task: str, served: ServedRows, rows: MatureRows, k
 
 def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
     """By decision: its reward without each of its raters, NaN if there is none; read once per outcome."""
-    from headway.project.prove.rows import reward_without
+    from headway.reward.without import reward_without
 
     rewards = project.rewards(task)
     unread = [seq for seq in rows.seq.tolist() if seq not in served.without]

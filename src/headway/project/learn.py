@@ -14,7 +14,7 @@ from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
-from headway.observe.experience import Recorded, part_of, split_by, without
+from headway.observe.experience import LEARNED_PARTS, Recorded, part_of, split_by, without
 from headway.observe.run_log import RunLog, drop_old_runs
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote.prune import prune
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from headway.settings import TaskSettings
 
 
-LEARNED_PARTS = ("train", "tune")
 FOLDED_PARTS = ("train", "tune", "prove")  # an online policy reads every row
 _FEW_LABELS = 50
 _KEPT_RUNS = 20  # of a task and family, whose metrics stay

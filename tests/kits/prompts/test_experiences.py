@@ -9,7 +9,8 @@ import pytest
 
 from headway.kits.prompts.experiences import ExperienceStore, Step
 from headway.nouns.errors import InvalidInput
-from headway.observe.database import Database, open_database
+from headway.observe.database import Database
+from headway.observe.engines import open_database
 
 
 @pytest.fixture

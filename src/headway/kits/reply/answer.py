@@ -128,7 +128,7 @@ def _examples(project: Project, task: TaskSettings, text: str, reader: Reader) -
     if not rows or (len(rows) >= _START and min(good, bad) >= _START_OF_SIGN):
         return []
     from headway.kits.reply.learn.material import liked_replies
-    from headway.project import agreed
+    from headway.reward.without import agreed
 
     trusted, rewards = {*task.trust_keys, reader.key}, project.rewards(task.name)
     pairs = []

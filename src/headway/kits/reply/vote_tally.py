@@ -10,7 +10,7 @@ from headway.kits.reply.preference import PREFERENCE, votes_on
 from headway.project import ProofQuestion, budget_place, candidate_policy
 
 if TYPE_CHECKING:
-    from headway.project.project.folder import Opened
+    from headway.project import Opened
 
 
 _MOST = 700.0  # the exponent of the largest number

@@ -16,7 +16,7 @@ from headway.nouns.kit import Catalogue, catalogue
 from headway.nouns.protocols import Clock
 from headway.nouns.records import Decision, Outcome, Signal, Source
 from headway.observe.damage import damaged
-from headway.observe.database import open_database
+from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.observe.redact import Redactor
 from headway.observe.settle import Agree

@@ -18,12 +18,11 @@ from headway.nouns.ids import id_bytes
 from headway.nouns.records import Decision, Settled, Situation
 from headway.nouns.times import lasting
 from headway.observe.distribution import cut_rewards
-from headway.observe.experience import part_of, without
+from headway.observe.experience import LEARNED_PARTS, part_of, without
 from headway.observe.kin import unrepeated
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.rows import dumps
 from headway.observe.shared_results import shared_results
-from headway.project.learn import LEARNED_PARTS
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove.diagnostics import Window

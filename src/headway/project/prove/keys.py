@@ -30,10 +30,10 @@ from headway.observe.experience import SplitBy, part_of, without
 from headway.project.data.ages import as_read
 from headway.project.learn import encoder_spec
 from headway.project.prove.regions import Comparison, Flags, Traits, region
-from headway.project.prove.rows import reward_without
 from headway.project.prove.unread import Unread
 from headway.promote import gate
 from headway.prove.raters import with_regions
+from headway.reward.without import reward_without
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened

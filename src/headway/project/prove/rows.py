@@ -8,7 +8,7 @@ may speak is in `unread`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
@@ -20,6 +20,7 @@ from headway.decide.acting import Pipeline
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Decision, Settled, is_own
 from headway.prove.log import CENSORED, DELETED, FAILED, PENDING, REWARDED, Log
+from headway.reward.without import reward_without
 
 if TYPE_CHECKING:
     from headway.encode.state import Features
@@ -186,24 +187,6 @@ def _rated(batch: Sequence[Settled], rewards: Rewards | None) -> tuple[dict[str,
             if len(batch[place].said) > 1 and rewards is not None:
                 left[place] = reward_without(batch[place], name, rewards)
     return raters, without
-
-
-def reward_without(row: Settled, rater: str, rewards: Rewards) -> float:
-    """The reward that the others' signals come to, averaged as `settle` does; NaN where they settle nothing."""
-    given: dict[str, list[float]] = {}
-    for name, signals in row.said.items():
-        if name != rater:
-            for signal, value in signals:
-                given.setdefault(signal, []).append(value)
-    values = {name: sum(sorted(numbers)) / len(numbers) for name, numbers in sorted(given.items())}
-    reward = rewards.outcome(values, age_s=0.0, decision=row.decision).reward
-    return np.nan if reward is None else reward
-
-
-def agreed(row: Settled, rewards: Rewards, trusted: Collection[str] = ()) -> bool:
-    """Whether a good outcome stays good without any single key that is not trusted, as the gate asks of evidence."""
-    keys = (name for name in row.said if not is_own(name) and name not in trusted)
-    return all(reward_without(row, name, rewards) > 0.0 for name in keys)
 
 
 def _spread(values: Floats, places: NDArray[np.int64], width: int) -> Floats:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.evidence import Diagnostic
 from headway.nouns.records import Settled
-from headway.observe.experience import part_of
-from headway.project.learn import LEARNED_PARTS
+from headway.observe.experience import LEARNED_PARTS, part_of
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
 from headway.prove.look import Look, look_at

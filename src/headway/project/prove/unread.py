@@ -33,10 +33,9 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Damaged, HeadwayError
 from headway.nouns.records import Decision
 from headway.observe.deleted import DAY, DeletedDraws
-from headway.observe.experience import PARTS, SplitBy, part_of
+from headway.observe.experience import LEARNED_PARTS, PARTS, SplitBy, part_of
 from headway.observe.rows import dumps, loads
 from headway.project.decide.serving import acting_floor
-from headway.project.learn import LEARNED_PARTS
 
 if TYPE_CHECKING:
     from headway.decide.acting import Pipeline

@@ -71,7 +71,7 @@ def _copied(out: Output, store: CopiedStore) -> None:
 
 
 def _open(session: Session, place: str, *, create: bool) -> Database:
-    from headway.observe.database import open_database
+    from headway.observe.engines import open_database
     from headway.settings import load
 
     if place == "store":
