@@ -23,6 +23,8 @@ ALLOWED = {
     "kits/sandbox/launch.py": (2, "/proc"),
     "kits/sandbox/server.py": (1, "a pipe of our own; runs without this package"),
     "kits/sandbox/tree.py": (1, "/proc; runs without this package"),
+    "kits/grow/commands/policies.py": (1, "mapped into memory after open_regular"),
+    "kits/reply/engines/graph.py": (1, "mapped into memory after open_regular"),
 }
 
 
@@ -33,8 +35,10 @@ def _reads(source: str) -> int:
 
 def _is_read(call: ast.Call) -> bool:
     function = call.func
-    if "__file__" in ast.unparse(call):
+    if "__file__" in ast.unparse(call) or "files(__package__)" in ast.unparse(call):
         return False
+    if ast.unparse(function) in ("load_file", "safe_open", "np.load", "torch.load"):
+        return True
     if isinstance(function, ast.Name):
         return function.id == "open" and _mode(call.args[1:2]).startswith("r")
     if not isinstance(function, ast.Attribute):
@@ -66,7 +70,7 @@ def test_every_file_is_read_by_the_one_function() -> None:
 def test_the_check_finds_reads() -> None:
     for line in (
         "path.read_text()", "path.read_bytes()", "open(path)", "open(path, 'rb')", "path.open('rb')", "gzip.open(path)",
-        "tarfile.open(path, 'r:gz')",
+        "tarfile.open(path, 'r:gz')", "load_file(path)", "safe_open(path, framework='numpy')", "torch.load(path)",
     ):  # fmt: skip
         assert _reads(line) == 1, line
     for line in ("open(path, 'w')", "path.open('ab')", "tarfile.open(fileobj=file)", "run.open()", "os.open(p, flags)"):

@@ -160,6 +160,8 @@ def test_interrupted_and_resumed_training_gives_equal_tensors(tmp_path: Path, mo
     for name, value in straight.tensors.items():
         assert np.array_equal(value, resumed.tensors[name]), name
     assert straight.metrics == resumed.metrics
+    next(tmp_path.glob("*.safetensors")).write_bytes(b"broken")
+    assert learn(tmp_path, epochs=3).metrics == straight.metrics, "a damaged snapshot costs time, nothing else"
 
 
 def test_auto_keeps_the_linear_model_unless_a_transformer_predicts_better() -> None:

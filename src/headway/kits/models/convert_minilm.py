@@ -51,9 +51,9 @@ def convert(members: Path, into: Path, progress: Progress) -> None:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise MissingExtra("The text model 'minilm'", str(error.name), "text") from None
-    from safetensors.numpy import load_file
+    from safetensors.numpy import load
 
-    weights = load_file(members / "model.safetensors")
+    weights = load(read_regular(members / "model.safetensors"))
     tokenizer_file(members / "tokenizer.json", into / "tokenizer.json")
     tokenizer = Tokenizer.from_file(str(into / "tokenizer.json"))
     ids = [tokenizer.encode(sentence).ids for sentence in SENTENCES]

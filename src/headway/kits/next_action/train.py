@@ -23,11 +23,13 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from headway.files import read_regular, write_whole
 from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.network import RankerNetwork
 from headway.kits.next_action.shapes import RankerShape
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Floats, Progress
+from headway.observe.damage import UNREADABLE
 
 _PATIENCE = 3  # epochs without a better one
 _TEXT_NOISE = 0.5  # of a standard deviation of a text's entries: words that were not seen are somewhere near
@@ -94,9 +96,14 @@ def train(
     snapshot: Path | None = None,
 ) -> TrainedNetwork:
     """The network of the best epoch. `snapshot`: where every epoch is saved, and what an earlier run left there."""
+    from safetensors import SafetensorError
+
     run = _TrainingRun(rows, tune, shape, settings)
     if snapshot is not None and snapshot.exists():
-        run.load(snapshot)
+        try:
+            run.load(snapshot)
+        except (OSError, RuntimeError, SafetensorError, *UNREADABLE):  # damaged: it costs time, nothing else
+            run = _TrainingRun(rows, tune, shape, settings)
     while run.epoch < settings.epochs and run.late < _PATIENCE:
         if progress is not None:
             progress(f"epochs of {shape.hidden} wide", run.epoch, settings.epochs)
@@ -182,7 +189,7 @@ class _TrainingRun:
     # -- snapshots
 
     def save(self, path: Path) -> None:
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         tensors: dict[str, Any] = {f"now.{name}": value for name, value in self._network.tensors().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
@@ -193,14 +200,12 @@ class _TrainingRun:
         numbers = [self.epoch, self.late, self.best_epoch, self._updates, self.error]
         tensors["numbers"] = np.array(numbers, dtype=np.float64)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        scratch = path.with_suffix(".new")
-        save_file({name: np.ascontiguousarray(value) for name, value in tensors.items()}, scratch)
-        scratch.replace(path)
+        write_whole(path, bytes(save({name: np.ascontiguousarray(value) for name, value in tensors.items()})))
 
     def load(self, path: Path) -> None:
-        from safetensors.numpy import load_file
+        from safetensors.numpy import load
 
-        tensors: Mapping[str, Any] = load_file(path)
+        tensors: Mapping[str, Any] = load(read_regular(path))
         self._network.load({name: tensors[f"now.{name}"] for name in self._network.weights})
         self.best = {name: tensors[f"best.{name}"] for name in self._network.weights}
         *whole, self.error = tensors["numbers"].tolist()

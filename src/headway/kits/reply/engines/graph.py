@@ -14,6 +14,7 @@ batch and not the adapter, which is larger. Weights that no adapter changes are 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headway.files import read_regular
+from headway.files import open_regular, read_regular
 from headway.kits.reply.engines.runtime import compress, op, ov, page
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -119,6 +120,7 @@ def build(
 
     tensors: dict[str, Any] = {}
     for path in sorted(folder.glob("*.safetensors")):
+        os.close(open_regular(path, follow=True))  # safetensors would wait for a pipe
         tensors.update(load_file(path))
     model = _Builder(tensors, shape, rank, adapter, weights).model()
     page(model)
