@@ -12,6 +12,7 @@ import pytest
 
 import headway
 from headway.nouns.kit import Catalogue, Kit, catalogue, installed
+from headway.serve.app import application
 from headway.serve.kit_routes import kit_problems
 from headway.settings.read import KEYS
 from tests.cli.terminal import process
@@ -128,6 +129,27 @@ def test_a_verb_of_a_kit_is_a_method_of_a_project_that_uses_the_kit(site: Path, 
         pytest.raises(AttributeError, match="no attribute 'greet'"),
     ):
         project.greet()
+
+
+def test_a_kit_observes_a_server_whose_settings_ask_for_it(site: Path, tmp_path: Path) -> None:
+    meter = """
+import msgspec
+class Meter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    every: int = 1
+def observe(project):
+    heard = []
+    project.listeners.append(lambda decisions, signals: heard.extend(decisions))
+    return heard
+"""
+    fields = 'tables={"meter": "eager_kit.meter:Meter"}, observers={"meter": "eager_kit.meter:observe"}'
+    install(site, "eager", fields=fields, meter=meter)
+    settings = '[kits]\nuse = ["eager"]\n'
+    for more, seen in (("", None), ("[meter]\nevery = 2\n", 1)):
+        (tmp_path / "headway.toml").write_text(settings + more, "utf-8")
+        with headway.open(tmp_path) as project:
+            server = application(project, project.settings.server, log_requests=False).server
+            project.decide("route", "Hi", ["small", "large"])
+            assert [len(heard) for heard in server.observers.values()] == ([] if seen is None else [seen])
 
 
 def test_unreadable_settings_do_not_change_the_help(site: Path, tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "errors": lambda _, when: when.endswith(".") or pytest.fail("an error code is explained by a sentence"),
     "crews": lambda _, path: takes(load(path), "workers"),
     "demos": is_command,
+    "observers": lambda _, path: takes(load(path), "project"),
     "verbs": lambda name, path: (load(path) and name == path.rpartition(":")[2]) or pytest.fail(f"{name} is {path}"),
     "calls": lambda _, path: load(path)._send or pytest.fail("it is no ServerVerb"),
     "spaces": lambda _, path: load(path).heads or pytest.fail("a space has no heads"),

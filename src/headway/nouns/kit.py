@@ -93,6 +93,7 @@ class Kit(NamedTuple):
     spaces: Mapping[str, str] = _NOTHING  # heads of factored tasks, heads = "morph": name → Factored
     verbs: Mapping[str, str] = _NOTHING  # methods of a project: name → function (project, …)
     calls: Mapping[str, str] = _NOTHING  # methods of built-in kits for `Client`: name → ServerVerb
+    observers: Mapping[str, str] = _NOTHING  # of a server with [server] NAME = true, or a table [NAME]: (project) → Any
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
     @property
@@ -113,7 +114,7 @@ _NAMED: Mapping[str, type] = {
     "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
     "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
-    "verbs": str, "calls": str,
+    "verbs": str, "calls": str, "observers": str,
 }  # fmt: skip
 
 

@@ -5,6 +5,8 @@ To add endpoints, write a module with `@endpoint` functions and add it to MODULE
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from headway.nouns.kit import Catalogue, catalogue
@@ -29,7 +31,6 @@ from headway.serve.routes import (
     tasks,
 )
 from headway.serve.routing import Routes
-from headway.serve.spans import spans_of
 from headway.serve.state import Server
 from headway.settings import ServerSettings
 
@@ -68,6 +69,17 @@ def application(
     """The RSGI application over an open project; `worker`: its number among several processes."""
     server = Server(project, settings, log_requests=log_requests, worker=worker)
     server.document = document(project.catalogue)
-    spans_of(server)  # before the first decision, so that every one is a span
+    server.observers = _observers(project, settings)  # before the first decision
     routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are not part of the API
     return RequestGuard(server, routes, Hosts(settings))
+
+
+def _observers(project: Project, settings: ServerSettings) -> dict[str, Any]:
+    """What kits watch a server with, by name, as far as the settings ask for it."""
+
+    def asked(name: str) -> bool:
+        return bool(getattr(settings, name, False)) or name in project.settings.kit_tables
+
+    known = project.catalogue
+    paths = {name: (kit, path) for kit in known for name, path in kit.observers.items() if asked(name)}
+    return {name: observe(project) for name, place in paths.items() for _, observe in known.usable((place,))}

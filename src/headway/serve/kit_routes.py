@@ -88,7 +88,10 @@ def _refused(kit: Kit, endpoint: Endpoint, others: list[Endpoint]) -> str:
 
 def _paths(kit: Kit) -> Iterator[str]:
     """Every "module:object" string of a passport except for its routes."""
-    for what in ("encoders", "worlds", "samples", "formats", "exports", "evidence", "options", "jobs", "tables"):
+    for what in (
+        "encoders", "worlds", "samples", "formats", "exports", "evidence", "options", "jobs", "tables", "verbs",
+        "observers",
+    ):  # fmt: skip
         yield from getattr(kit, what).values()
     yield from (*kit.checks, *kit.erases)
     for family in kit.families.values():

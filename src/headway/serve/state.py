@@ -63,6 +63,7 @@ class Server:
         self.hub = Hub()
         self.grouping = Grouping(project, project.settings.store.queue)
         self.log = RequestLog(run / "requests.log" if log_requests else None, worker)
+        self.observers: dict[str, Any] = {}  # of kits, by name
         self.document = b""  # /openapi.json
         self.stopping = False
         self.active = 0

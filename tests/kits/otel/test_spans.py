@@ -23,10 +23,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import headway
 from headway.kits.proxy.upstreams import upstreams_of
 from headway.serve.app import application
-from headway.serve.spans import traceparent_of
-from tests.kits.proxy.conftest import ASK, Proxy, settings
+from tests.kits.proxy.conftest import ASK, Proxy, running_upstream, settings, upstream
 from tests.kits.proxy.inside import Inside
 from tests.kits.proxy.upstream import USAGE, Upstream
+
+__all__ = ["running_upstream", "upstream"]
 
 PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 BAD = 'explore = "none"\nfloor = 0.0\nrules = [{ when = "text_length >= 0", use = "small" }]\n'
@@ -191,22 +192,10 @@ def test_a_server_exports_over_otlp_to_the_address_in_the_environment(tmp_path: 
     assert identifier in str(span.attributes)
 
 
-def test_a_server_without_opentelemetry_loads_none() -> None:
-    code = "import sys, headway.serve.app; sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("header", "kept"),
-    [
-        (PARENT, True),
-        (PARENT.replace("00-", "01-"), False),
-        (f"00-{'0' * 32}-{'b' * 16}-01", False),
-        (f"00-{'a' * 32}-{'0' * 16}-01", False),
-        (PARENT.upper(), False),
-        (PARENT + "\n", False),
-        ("", False),
-    ],
-)
-def test_only_a_trace_context_is_kept(header: str, kept: bool) -> None:
-    assert bool(traceparent_of(header)) is kept
+def test_a_server_without_opentelemetry_loads_none_of_it_and_nothing_of_the_kit(tmp_path: Path) -> None:
+    code = (
+        "import sys, headway; from headway.serve.app import application\n"
+        "with headway.open(sys.argv[1]) as project: application(project, project.settings.server)\n"
+        "sys.exit(any(name.startswith(('opentelemetry', 'headway.kits.otel.')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, tmp_path], check=False).returncode == 0

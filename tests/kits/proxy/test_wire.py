@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headway.kits.proxy.routing import traceparent_of
 from tests.kits.proxy.conftest import Proxy
 from tests.kits.proxy.upstream import ODD, USAGE, WORDS, Upstream
 
@@ -18,6 +19,7 @@ MESSAGES: dict[str, Any] = {
     "system": "Be kind",
     "max_tokens": 50,
 }
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 FORMATS = [("responses", RESPONSES), ("messages", MESSAGES)]
 
 
@@ -161,3 +163,19 @@ def test_only_anthropics_version_and_beta_headers_are_forwarded(ways: Proxy, ups
 def test_an_episode_in_the_url_applies_to_every_format(ways: Proxy, path: str, body: dict[str, Any]) -> None:
     answer = ways.client.post(f"/e/run-{path}/v1/{path}", json={**body, "model": "headway/ok"})
     assert ways.decision(answer.json()["id"]).situation.episode == f"run-{path}"
+
+
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        (PARENT, True),
+        (PARENT.replace("00-", "01-"), False),
+        (f"00-{'0' * 32}-{'b' * 16}-01", False),
+        (f"00-{'a' * 32}-{'0' * 16}-01", False),
+        (PARENT.upper(), False),
+        (PARENT + "\n", False),
+        ("", False),
+    ],
+)
+def test_only_a_trace_context_is_kept(header: str, kept: bool) -> None:
+    assert bool(traceparent_of(header)) is kept

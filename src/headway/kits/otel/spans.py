@@ -11,17 +11,15 @@ own launcher, or a test), it is used; otherwise one that exports over OTLP/HTTP 
 
 from __future__ import annotations
 
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from headway.nouns.errors import MissingExtra
 from headway.nouns.records import Decision, Signal
-from headway.serve.state import Server
+from headway.project import Project
 from headway.settings import Upstream
 
 if TYPE_CHECKING:
@@ -29,13 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext, TracerProvider
 
 
-_TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})\Z")
 _REMEMBERED = 20_000
-
-
-def traceparent_of(header: str) -> str:
-    """The W3C trace context of a request, or nothing if it is not one."""
-    return header if _TRACEPARENT.match(header) else ""
 
 
 class CallSpan:
@@ -80,7 +72,7 @@ class Spans:
         self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # decisions whose signals can be linked
 
     def call(self, provider: str, operation: str, upstream: Upstream, decision: Decision, parent: str) -> CallSpan:
-        """Starts the span of a call, under the client's own if it has one."""
+        """Starts the span of a call, under the client's own: `parent` is its W3C trace context, or empty."""
         from opentelemetry.trace import SpanKind
 
         address = urlsplit(upstream.url)
@@ -151,10 +143,10 @@ def _about(decision: Decision) -> dict[str, Any]:
 def _context(parent: str) -> Context | None:
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-    match = _TRACEPARENT.match(parent)
-    if match is None:
+    if not parent:
         return None
-    remote = SpanContext(int(match[1], 16), int(match[2], 16), True, TraceFlags(int(match[3], 16) & 1))
+    _, trace, span, flags = parent.split("-")
+    remote = SpanContext(int(trace, 16), int(span, 16), True, TraceFlags(int(flags, 16) & 1))
     return set_span_in_context(NonRecordingSpan(remote))
 
 
@@ -178,15 +170,8 @@ def _provider() -> TracerProvider:
     return made
 
 
-_known: WeakKeyDictionary[Server, Spans] = WeakKeyDictionary()
-
-
-def spans_of(server: Server) -> Spans | None:
-    """If settings enable spans: every row that becomes durable from now on is a span."""
-    if not server.settings.otel:
-        return None
-    spans = _known.get(server)
-    if spans is None:
-        spans = _known[server] = Spans(_provider())
-        server.project.listeners.append(spans.heard)
+def observe(project: Project) -> Spans:
+    """Every row that becomes durable from now on is a span."""
+    spans = Spans(_provider())
+    project.listeners.append(spans.heard)
     return spans

@@ -10,7 +10,7 @@ from headway.nouns.kit import Kit
 KIT = Kit(
     name="proxy",
     summary="OpenAI- and Anthropic-compatible endpoints that choose the upstream.",
-    needs=("reply",),
+    needs=("reply", "otel"),
     routes=("headway.kits.proxy.openai", "headway.kits.proxy.anthropic"),
     checks=("headway.kits.proxy.doctor:check",),
 )

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headway.kits.proxy.events import EventReader, StreamEvent
 from headway.kits.proxy.replies import StreamedReply, reply_details
@@ -21,8 +22,10 @@ from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision
 from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
-from headway.serve.spans import CallSpan, spans_of
 from headway.settings import Upstream
+
+if TYPE_CHECKING:
+    from headway.kits.otel.spans import CallSpan, Spans
 
 logger = logging.getLogger("headway.serve")
 RATER = "proxy:"
@@ -49,7 +52,7 @@ class Attempt:
     def __post_init__(self) -> None:
         if self.keeps:
             self.reply = StreamedReply()
-        spans = spans_of(self.call.server)
+        spans: Spans | None = self.call.server.observers.get("otel")
         if spans is not None:
             self.span = spans.call(self.wire.provider, self.wire.name, self.upstream, self.decision, self.traceparent)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,13 +28,18 @@ from headway.nouns.records import Decision
 from headway.project import Ask, Details
 from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorDetail
-from headway.serve.spans import traceparent_of
 from headway.settings import Upstream
 
 __all__ = ["NoUpstreamAnswered", "Routing", "open_upstream", "pass_on", "request_id"]
 
 logger = logging.getLogger("headway.serve")
 MOST_ATTEMPTS = 3
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")
+
+
+def traceparent_of(header: str) -> str:
+    """The W3C trace context of a request, or nothing if it is not one."""
+    return header if _TRACEPARENT.match(header) else ""
 
 
 @dataclass(slots=True, kw_only=True)
