@@ -63,8 +63,6 @@ CORE = Kit(
         "serve": _command("serve", "Serve decisions and signals over HTTP; every one is durably logged."),
         "watch": _command("watch", "Learn, prove, and promote or wait, whenever there are enough new outcomes."),
         "kits": _command("kits", "List kits, what each of them adds, and what is wrong with a broken one."),
-        "backup": _command("backup", "Copy the project into one file, with checksums."),
-        "restore": _command("backup:restore", "Make a folder the project of a backup, after every byte is checked."),
         "help": _command("help:help_", "Explain every command in a line, one command, or a term."),
         "completion": _command("completion", "Print the script that makes your shell complete headway commands."),
     },

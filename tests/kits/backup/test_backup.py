@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headway as package
-from headway.observe.backup import read_backup
+from headway.kits.backup.archive import read_backup
 from tests.cli.terminal import headway
 
 
@@ -97,7 +97,7 @@ def test_a_killed_restore_leaves_no_project_and_the_next_one_works(project: Path
     file, target = tmp_path / "one.backup", tmp_path / "restored"
     assert headway("-C", project, "backup", file).code == 0
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nimport headway.observe.backup as backup\n"
+        "import os, signal, sys\nfrom pathlib import Path\nimport headway.kits.backup.archive as backup\n"
         "backup._count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"  # after extracting, before the rename
         "backup.read_backup(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import headway as package
+from headway.kits.backup.archive import write_backup
 from headway.observe import backup
-from headway.observe.backup import write_backup
 from tests.cli.terminal import headway
 
 STORE = ".headway/headway.db"

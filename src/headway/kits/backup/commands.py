@@ -14,7 +14,7 @@ from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, verb
 
 if TYPE_CHECKING:
-    from headway.observe.backup import BackupContent
+    from headway.kits.backup.archive import BackupContent
 
 __all__ = ["backup", "restore"]
 
@@ -27,7 +27,7 @@ def backup(session: Session, file: Path) -> None:
     The file holds the store, the policies and headway.toml, not the project token. Works while servers decide; the copy
     is consistent. An existing file is not overwritten. What is deleted later stays in earlier backups.
     """
-    from headway.observe.backup import write_backup
+    from headway.kits.backup.archive import write_backup
 
     with session.project() as project, project.lock():  # no loop learns or prunes at the same time
         content = write_backup(project.database, session.folder, file)
@@ -42,7 +42,7 @@ def restore(session: Session, file: Path) -> None:
 
     The folder must not hold a project. It is complete or not there at all.
     """
-    from headway.observe.backup import read_backup
+    from headway.kits.backup.archive import read_backup
 
     content = read_backup(file, session.folder)
     session.show(_record("restored", session, file, content))
