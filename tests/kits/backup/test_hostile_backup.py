@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import headway as package
+from headway.kits.backup import archive as backup_file
 from headway.kits.backup.archive import write_backup
-from headway.observe import backup
 from tests.cli.terminal import headway
 
 STORE = ".headway/headway.db"
@@ -135,7 +135,7 @@ def test_a_store_that_is_none_restores_nothing_and_no_settings(tmp_path: Path, s
 def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backup, "_SMALL", 1 << 20)
+    monkeypatch.setattr(backup_file, "_SMALL", 1 << 20)
     zeros = b"\0" * (1 << 20)
     entry = tarfile.TarInfo(".headway/zeros")
     entry.size = 3 << 30  # would fill the disk
