@@ -14,8 +14,8 @@ import pytest
 
 import headway
 from headway.kits.data.exporter import FORMATS, ExportFilter, export
+from headway.kits.raters.distribution import distribution
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput, MissingExtra
-from headway.observe.distribution import distribution
 from headway.project import Project
 
 

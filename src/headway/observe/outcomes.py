@@ -9,7 +9,7 @@ from headway.nouns.records import Settled
 from headway.observe.database import Database, Row
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
-from headway.observe.rows import OUTCOME_WIDTH, STATUSES, settled_of
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates, settled_of
 
 SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
 
@@ -45,3 +45,19 @@ def with_decisions(
         for place, (row, decision) in enumerate(rows):
             given = values.get(id_bytes(decision.id), {})
             yield settled_of(row, decision, given, by_rater[place] if by_rater else _NOBODY)
+
+
+def cut_rewards(database: Database, task_id: int, middle: float) -> dict[str, tuple[int, int]]:
+    """How many rewards of each action lay below and above the range, and were cut to it."""
+    cuts: dict[str, tuple[int, int]] = {}
+    for body, action, above, count in database.query(
+        "SELECT c.body, d.action, CASE WHEN s.reward > ? THEN 1 ELSE 0 END AS above, COUNT(*) FROM settled s "
+        "JOIN decisions d ON d.seq = s.decision JOIN candidate_sets c ON c.id = d.candidate_set_id "
+        "WHERE s.task_id = ? AND s.clipped = 1 AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
+        "GROUP BY c.id, d.action, above",
+        (middle, task_id),
+    ):
+        name = decode_candidates(body)[action].name
+        below, higher = cuts.get(name, (0, 0))
+        cuts[name] = (below, higher + count) if above else (below + count, higher)
+    return cuts

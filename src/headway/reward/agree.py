@@ -1,7 +1,6 @@
-"""Combine the signals of several raters into one value and a weight, and choose what to ask raters next.
+"""Combine the signals of several raters into one value and a weight.
 
     agreeing(rewards, given)                    # per decision: the combined values, and its weight
-    questions(decisions, given, rewards)        # the decisions for which one more rating helps most
 
 `given` holds live signals: (number of the draw, name, rater, value).
 """
@@ -9,18 +8,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.records import Decision
 from headway.reward.compose import Rewards
 from headway.reward.raters import Agreed, Rating, consensus
 from headway.reward.signals import RESERVED
 
 Given = tuple[int, str, str, float]
 WEIGHTS = 64  # weights are multiples of 1/64, so that sums of weighted rows stay exact
-_LEAST_RELEVANCE = 0.1
 
 
 def agreeing(rewards: Rewards, given: Sequence[Given]) -> dict[int, tuple[dict[str, float], float]]:
@@ -64,114 +59,3 @@ def by_signal(rewards: Rewards, given: Sequence[Given]) -> dict[str, Agreed[int]
         if name not in RESERVED and (not rewards.signals or name in rewards.signals):
             by_name.setdefault(name, []).append(Rating(draw, rater, value))
     return {name: consensus(rows) for name, rows in sorted(by_name.items())}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A decision for which one more rating would help most."""
-
-    decision: Decision
-    signal: str
-    ratings: int
-    std: float  # of its quality now
-    after: float  # of its quality after one more rating by a typical rater
-    relevance: float  # 0.1 to 1: how undecided the policy was
-    gain: float  # reduction of variance, times relevance
-    whom: str  # the most informative rater; empty: any
-    why: str
-
-
-def questions(
-    decisions: Iterable[Decision], given: Sequence[Given], rewards: Rewards, *, count: int, signal: str | None = None
-) -> list[Question]:
-    """The decisions to ask about next, ranked by the reduction of variance by one more rating, times relevance.
-
-    With v the variance of the item's deviation and w the precision of a typical rating, the reduction is
-    v²w/(1 + vw). Relevance is the entropy of the action probabilities, relative to its maximum.
-    """
-    agreements = by_signal(rewards, given)
-    name = _signal(rewards, agreements, signal)
-    ratings: dict[int, list[tuple[str, float]]] = {}
-    for draw, signal_name, rater, value in given:
-        if signal_name == name:
-            ratings.setdefault(draw, []).append((rater, value))
-    candidates = [
-        _question(decision, name, agreements.get(name), ratings.get(decision.seq, [])) for decision in decisions
-    ]
-    candidates.sort(key=lambda question: (-question.gain, -question.decision.seq))
-    return candidates[:count]
-
-
-def _signal(rewards: Rewards, agreements: Mapping[str, Agreed[int]], wanted: str | None) -> str:
-    known = sorted(rewards.signals | agreements.keys())
-    if wanted is not None:
-        if rewards.signals and wanted not in known:
-            raise InvalidInput(
-                f"{wanted!r} does not count in this task's reward.",
-                code="unknown_signal",
-                hint=did_you_mean(wanted, known),
-            )
-        return wanted
-    if not known:
-        raise InvalidInput("There is no signal to ask for.", code="unknown_signal", hint="Name it with --signal.")
-    # the signal that people rate: most raters, then most ratings; without ratings, one with stars or thumbs
-    return min(known, key=lambda name: (_people(agreements.get(name)), not rewards.rated(name), name))
-
-
-def _people(agreed: Agreed[int] | None) -> tuple[int, int]:
-    if agreed is None:
-        return 0, 0
-    return -len(agreed.raters), -len(agreed.items)
-
-
-def _question(
-    decision: Decision, signal: str, agreed: Agreed[int] | None, ratings: Sequence[tuple[str, float]]
-) -> Question:
-    if agreed is None or not agreed.compared:
-        spread, precision = 1.0, 1.0
-        variance = 1.0 / (1.0 + len(ratings))
-    else:
-        spread, precision = agreed.spread, agreed.typical
-        quality = agreed.items.get(decision.seq)
-        variance = spread * (1.0 if quality is None else 1.0 - quality.reliability)
-    after = variance / (1.0 + variance * precision)
-    relevance = _relevance(decision)
-    raters = {rater for rater, _ in ratings}
-    free = [] if agreed is None else [(-about.information, name) for name, about in agreed.raters.items()
-                                      if name and name not in raters and about.reversed < 0.5]  # fmt: skip
-    whom = min(free)[1] if free and agreed is not None and agreed.compared else ""
-    return Question(
-        decision=decision,
-        signal=signal,
-        ratings=len(ratings),
-        std=math.sqrt(variance),
-        after=math.sqrt(after),
-        relevance=relevance,
-        gain=(variance - after) * relevance,
-        whom=whom,
-        why=_why(decision, ratings, relevance),
-    )
-
-
-def _relevance(decision: Decision) -> float:
-    entropy = -sum(p * math.log(p) for p in decision.probabilities if p > 0.0)
-    most = math.log(len(decision.probabilities)) if len(decision.probabilities) > 1 else 0.0
-    return max(_LEAST_RELEVANCE, entropy / most if most > 0.0 else 0.0)
-
-
-def _why(decision: Decision, ratings: Sequence[tuple[str, float]], relevance: float) -> str:
-    if not ratings:
-        first = "not rated yet"
-    elif len(ratings) == 1:
-        first = f"one rating so far ({ratings[0][1]:g})"
-    else:
-        values = sorted(value for _, value in ratings)
-        verb = "agree on" if values[0] == values[-1] else "are between"
-        shown = f"{values[0]:g}" if values[0] == values[-1] else f"{values[0]:g} and {values[-1]:g}"
-        first = f"{len(ratings)} ratings {verb} {shown}"
-    if not decision.probabilities:
-        return first
-    share = max(decision.probabilities)
-    if relevance > 0.9:
-        return f"{first}; the policy was undecided (at most {share:.0%} on one action)"
-    return f"{first}; the policy put {share:.0%} on one action"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from headway.observe.query import Counts
     from headway.project.project.folder import Opened
     from headway.prove.page import Page
-    from headway.reward.agree import Question
-    from headway.reward.raters import Agreed
     from headway.settings import TaskSettings
 
 __all__ = [
@@ -43,14 +41,10 @@ __all__ = [
     "explain",
     "judge_evidence",
     "next_step",
-    "questions_to_ask",
-    "rater_agreement",
     "replay",
     "status",
     "verdict_on",
 ]
-
-_LATEST = 10_000  # decisions among which questions to raters are chosen
 
 
 # -- one decision
@@ -378,21 +372,3 @@ def verdict_on(project: Opened, evidence: str) -> Verdict:
 
 
 # -- raters
-
-
-def rater_agreement(project: Opened, task: str) -> dict[str, Agreed[int]]:
-    """For each signal with several raters: their consensus and each rater's habits. Also works without `consensus`."""
-    from headway.observe.settle import given
-    from headway.reward.agree import by_signal
-
-    return by_signal(project.rewards(task), given(project.database, project.query, task, several=True))
-
-
-def questions_to_ask(project: Opened, task: str, *, count: int, signal: str | None = None) -> list[Question]:
-    """The latest decisions to ask a rater about, the most informative first."""
-    from headway.observe.settle import given
-    from headway.reward.agree import questions
-
-    decisions = (decision for decision in project.query.latest(task, _LATEST) if not decision.draw_id)
-    ratings = given(project.database, project.query, task)
-    return questions(decisions, ratings, project.rewards(task), count=count, signal=signal)

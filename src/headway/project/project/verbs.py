@@ -118,8 +118,6 @@ class Project(Opened):
     evidence = at.prove.subject.stored_evidence
     verdict = at.inspect.verdict_on
     report = at.inspect.judge_evidence
-    raters = at.inspect.rater_agreement
-    questions = at.inspect.questions_to_ask
 
     def leaks(self, task: str, *, mined: bool = False) -> Leaks:
         """Fields of the settled decisions that reveal the outcome, and other causes of optimistic results."""

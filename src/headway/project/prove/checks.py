@@ -17,10 +17,10 @@ from headway.nouns.evidence import CLIPPING, Diagnostic, Evidence
 from headway.nouns.ids import id_bytes
 from headway.nouns.records import Decision, Settled, Situation
 from headway.nouns.times import lasting
-from headway.observe.distribution import cut_rewards
 from headway.observe.experience import LEARNED_PARTS, part_of, without
 from headway.observe.kin import unrepeated
 from headway.observe.moments import ahead, first_signals, same_moment
+from headway.observe.outcomes import cut_rewards
 from headway.observe.rows import dumps
 from headway.observe.shared_results import shared_results
 from headway.project.prove.fitting import beyond, range_cure
@@ -60,7 +60,7 @@ class RowChecks:
         self._seen: set[int] = set()
         self._vectors: dict[tuple[str, str], bool] = {}
         self._fields: list[str] | None = None
-        self._cuts = cut_rewards(project.database, query, task, sum(settings.range) / 2.0)
+        self._cuts = cut_rewards(project.database, query.name_id("task", task), sum(settings.range) / 2.0)
         self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
         self._first, self._last = inf, -inf  # times of decisions that count

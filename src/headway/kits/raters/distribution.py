@@ -108,22 +108,6 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
     )
 
 
-def cut_rewards(database: Database, query: Query, task: str, middle: float) -> dict[str, tuple[int, int]]:
-    """How many rewards of each action lay below and above the range, and were cut to it."""
-    cuts: dict[str, tuple[int, int]] = {}
-    for body, action, above, count in database.query(
-        "SELECT c.body, d.action, CASE WHEN s.reward > ? THEN 1 ELSE 0 END AS above, COUNT(*) FROM settled s "
-        "JOIN decisions d ON d.seq = s.decision JOIN candidate_sets c ON c.id = d.candidate_set_id "
-        f"WHERE s.task_id = ? AND s.clipped = 1 AND {_LIVE} "
-        "GROUP BY c.id, d.action, above",
-        (middle, query.name_id("task", task)),
-    ):
-        name = decode_candidates(body)[action].name
-        below, higher = cuts.get(name, (0, 0))
-        cuts[name] = (below, higher + count) if above else (below + count, higher)
-    return cuts
-
-
 def _raters(database: Database, task_id: int) -> dict[tuple[str, str], Spread]:
     """Live signals on decisions of the task, by who gave them."""
     spreads: dict[tuple[str, str], Spread] = {}

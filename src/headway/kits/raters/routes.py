@@ -41,6 +41,8 @@ class RatersAnswer(msgspec.Struct, frozen=True, kw_only=True):
 @endpoint("GET", "/v1/tasks/{task}/raters", gives=RatersAnswer, errors=(404,), scope="train")
 def raters(call: Call) -> RatersAnswer:
     """For each signal with several raters: the bias, noise and scale of each; the same as `headway rewards analyze`."""
+    from headway.kits.raters.compare import raters as compare  # numpy, loaded only where it is asked for
+
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     return RatersAnswer(
@@ -54,6 +56,6 @@ def raters(call: Call) -> RatersAnswer:
                 compared=agreed.compared,
                 raters=[RaterAnswer(rater=name, **asdict(rater)) for name, rater in agreed.raters.items()],
             )
-            for signal, agreed in project.raters(task).items()
+            for signal, agreed in compare(project, task).items()
         ],
     )

@@ -1,19 +1,90 @@
-"""How reward analyses, questions to raters and rescored rewards are printed."""
+"""`headway rewards analyze` and `ask`: how rewards are distributed, how raters compare, and what to ask them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from headway.cli.format import number, percent
 from headway.cli.output import Output
+from headway.cli.picture import BLUE, GREEN, GREY, ORANGE, figure_class
 from headway.cli.show import Column, RecordTable, renders, text, value
+from headway.cli.verb import Session, task_argument, verb
 
 if TYPE_CHECKING:
-    from headway.observe.distribution import Distribution, Spread
-    from headway.reward.agree import Question
+    from headway.kits.raters.compare import Question
+    from headway.kits.raters.distribution import Distribution, Spread
     from headway.reward.raters import Agreed
+
+
+@verb("analyze", "headway rewards analyze route", "headway rewards analyze route --plot rewards.png")
+@task_argument()
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a plot (.png, .svg or .pdf).")
+@click.option(
+    "--by",
+    type=click.Choice(["action", "role", "source"]),
+    default="action",
+    show_default=True,
+    help="Colours of the plot.",
+)
+def analyze(session: Session, task: str, plot: Path | None, by: str) -> None:
+    """Show how rewards are distributed: by role, source, action and rater; how many are missing or failed.
+
+    If several raters gave the same signal, they are compared: the bias, noise and scale of each, and whether one of
+    them rates the wrong way round.
+    """
+    from headway.kits.raters.compare import raters
+    from headway.kits.raters.distribution import distribution
+
+    with session.project() as project:
+        settings = project.settings.task(task)
+        project.settle(task)
+        rewards = project.rewards(task)
+        low, high = rewards.range
+        analysis = RewardAnalysis(
+            task=task,
+            reward_version=rewards.version,
+            range=settings.range,
+            clipped_to=(low, high),
+            rewards=distribution(project.database, project.query, task, low=low, high=high),
+            consensus=rewards.consensus,
+            compared={name: agreed for name, agreed in raters(project, task).items() if agreed.compared},
+            plot=None if plot is None else str(plot),
+            synthetic=session.synthetic(project, task),
+        )
+    if plot is not None:
+        bins = {name: spread.bins for name, spread in analysis.rewards.groups[by].items()}
+        _draw(plot, task, list(analysis.rewards.edges), bins, by=by, synthetic=bool(analysis.synthetic))
+    session.show(analysis)
+    session.next(f"headway learn {task}" if plot is not None else f"headway rewards analyze {task} --plot rewards.png")
+
+
+@verb("ask", "headway rewards ask reply -n 5", "headway rewards ask reply --signal rating --json")
+@task_argument()
+@click.option("-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many.")
+@click.option("--signal", "name", help="The rating to ask for; by default the one that people give.")
+def ask(session: Session, task: str, count: int, name: str | None) -> None:
+    """List the decisions to ask people about next: those where one more rating tells most.
+
+    They are ordered by how much uncertainty a further rating removes, times how undecided the policy was. The latest
+    10,000 decisions are considered.
+    """
+    from headway.kits.raters.compare import questions
+
+    with session.project() as project:
+        project.settings.task(task)
+        asked = questions(project, task, count=count, signal=name)
+        synthetic = session.synthetic(project, task)
+    session.show(QuestionList(task=task, questions=asked, synthetic=synthetic))
+    if asked:
+        first = asked[0]
+        session.next(f"headway signal {first.decision.id} {first.signal}=… --rater {first.whom or 'NAME'}")
+    else:
+        session.next(f'headway decide {task} "Summarise this page"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,20 +239,24 @@ def _questions(out: Output, asked: QuestionList) -> None:
     _QUESTIONS.print(out, asked.questions)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rescored:
-    """How many outcomes a new definition of the reward changed."""
-
-    task: str
-    changed: int
-    settled: int
-    reward_version: str
-    synthetic: int
-
-
-@renders(Rescored)
-def _rescored(out: Output, rescored: Rescored) -> None:
-    out.line(
-        f"{rescored.changed:,} of {rescored.settled:,} outcomes of {rescored.task!r} changed under reward version "
-        f"{rescored.reward_version}."
-    )
+def _draw(
+    path: Path, task: str, edges: list[float], bins: Mapping[str, list[int]], *, by: str = "action", synthetic: bool
+) -> None:
+    """How often each reward comes, stacked by action, role or source."""
+    figure = figure_class()(figsize=(8, 4.2), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    width = edges[1] - edges[0]
+    bottom = [0] * (len(edges) - 1)
+    palette = (BLUE, ORANGE, GREEN, "#7b5ea7", "#b8434e", "#5b8c9b", GREY)
+    for at, (name, counts) in enumerate(bins.items()):
+        axes.bar(
+            edges[:-1], counts, width=width, align="edge", bottom=bottom, color=palette[at % len(palette)],
+            edgecolor="white", linewidth=0.5, label=name,
+        )  # fmt: skip
+        bottom = [sum(pair) for pair in zip(bottom, counts, strict=True)]
+    axes.set_xlabel("reward")
+    axes.set_ylabel("settled decisions")
+    kind = " (synthetic data)" if synthetic else ""
+    axes.set_title(f"Rewards of {task} by {by}{kind}", loc="left", weight="bold")
+    axes.legend(frameon=False)
+    figure.savefig(path)
