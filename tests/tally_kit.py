@@ -169,8 +169,8 @@ def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None, 
         baselines={},
         trained_on={"world": "countdown", "fresh": {}},
         extra={
-            "heads": [[name, list(choices)] for name, choices in heads or settings.heads],
-            "needs": {choice: list(used) for choice, used in settings.needs.items()},
+            "heads": [[name, list(choices)] for name, choices in heads or settings.own.heads],
+            "needs": {choice: list(used) for choice, used in settings.own.needs.items()},
             "prefer": prefer,
         },
     )

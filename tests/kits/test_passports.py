@@ -14,8 +14,11 @@ import pytest
 
 from headway.cli.verb import OptionHook
 from headway.kits.data import Format
+from headway.nouns.kind import Kind
 from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, catalogue, load
 from headway.serve.endpoint import endpoints_of
+from headway.settings import TaskSettings
+from headway.settings.strict import fields_of, keys_of
 
 KITS: list[Kit] = [*catalogue()]
 ONLINE = ("start", "state_from", "update", "snapshot", "learned")
@@ -45,6 +48,33 @@ def is_family(name: str, family: Family) -> None:
 
     assert family.evidence, f"{name} cannot be judged"
     assert set(family.evidence) <= set(catalogue().all("evidence")), f"{name} names a kind that no kit brings"
+
+
+def is_kind(name: str, kind: Kind) -> None:
+    assert kind.summary.endswith(".")
+    assert catalogue().families(name), f"no family decides {name}"
+    core = {key.name for key in fields_of(TaskSettings) if key.setting.some}
+    assert set(kind.keys) <= core, f"{name} has keys that are its own, or that every task has"
+    if kind.settings:
+        is_table(name, kind.settings)
+        assert not set(keys_of(load(kind.settings))) & set(keys_of(TaskSettings)), f"{name} has a key of every task"
+    for path, words in (
+        (kind.reads, "catalogue table"),
+        (kind.pipeline, "servings task body ref digest"),
+        (kind.offers, "project settings ask"),
+        (kind.consider, "project ask"),
+        (kind.decide, "project ask"),
+        (kind.answer, "project decision"),
+        (kind.explain, "project decision"),
+        (kind.replay, "project decision"),
+        (kind.knobs, "settings"),
+        (kind.template, "new"),
+    ):
+        if path:
+            takes(load(path), *words.split())
+    for command in filter(None, (kind.decides, kind.rates, kind.votes)):
+        assert command.startswith("headway ")
+        assert "{task}" in command
 
 
 def is_command(path: str, command: Command) -> None:
@@ -90,6 +120,7 @@ def is_kind_of_evidence(name: str, path: str) -> None:
 
 
 CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "kinds": is_kind,
     "families": is_family,
     "encoders": lambda _, path: takes(load(path), models=None, keys={}),
     "worlds": lambda _, path: takes(load(path), count=2),

@@ -15,6 +15,7 @@ from headway.loop.due import Marks, due
 from headway.loop.watch import Watch
 from headway.nouns.evidence import Prospect, Waiting
 from headway.nouns.ids import decision_id
+from headway.nouns.kit import catalogue
 from headway.project import Project
 from headway.promote.gate import Admission, verdict
 from headway.promote.ledger import Entry
@@ -138,7 +139,7 @@ def test_a_candidate_whose_decisions_wait_is_looked_at_when_few_of_their_outcome
 
 
 def test_a_candidate_that_writes_replies_is_looked_at_after_every_vote() -> None:
-    asked = standing(replies=True, since=10, votes=4)
+    asked = standing(kind=catalogue().kind("reply"), since=10, votes=4)
     marks = Marks(proved={"1 u": 4})
     assert not due(asked, marks).prove
     assert not due(replace(asked, settled=9_999), marks).prove, "ratings of single replies compare nothing"

@@ -16,6 +16,7 @@ import pytest
 import headway
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Prospect, VerdictState
+from headway.nouns.kit import catalogue
 from headway.nouns.status import NextStep, StepVerb
 from headway.nouns.wire import document
 from headway.project import Project
@@ -29,6 +30,7 @@ from tests.cli.command_line import parse
 from tests.project.conftest import play
 from tests.promote.test_gate import EVIDENCE, check
 
+RANKING, REPLY = (catalogue().kind(name) for name in ("ranking", "reply"))
 ACTIONS = 'actions = ["small", "large"]\n'
 VERDICTS: dict[VerdictState, dict[str, Any]] = {
     "pass": {},
@@ -168,13 +170,13 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
             "decide",
             'headway decide route "Summarise this page" --candidates small,large',
         ),
-        ("actions in words", standing(has_actions=False, described=True), IDLE, "decide", IMPORT),
-        ("few actions in words", standing(since=10, described=True), BUSY, "decide", IMPORT),
+        ("actions in words", standing(has_actions=False, kind=RANKING), IDLE, "decide", IMPORT),
+        ("few actions in words", standing(since=10, kind=RANKING), BUSY, "decide", IMPORT),
         ("no signal", standing(), Activity(decisions=9, signals=0), "log", "headway data log route"),
         ("signals wait", standing(), Activity(decisions=9, signals=1, pending=8), "log", "headway data log route"),
-        ("replies wait", standing(replies=True), Activity(decisions=9, signals=1, pending=8), "log", UNRATED),
-        ("no votes", standing(admission=UNPROVEN, replies=True, unprovable=NO_VOTES), BUSY, "prove", VOTE),
-        ("few votes", standing(replace(WAIT, kind="preference"), replies=True), BUSY, "prove", VOTE),
+        ("replies wait", standing(kind=REPLY), Activity(decisions=9, signals=1, pending=8), "log", UNRATED),
+        ("no votes", standing(admission=UNPROVEN, kind=REPLY, unprovable=NO_VOTES), BUSY, "prove", VOTE),
+        ("few votes", standing(replace(WAIT, kind="preference"), kind=REPLY), BUSY, "prove", VOTE),
         ("too little", standing(since=10), BUSY, "decide", 'headway decide route "Summarise this page"'),
         ("enough", standing(settled=50, since=50), BUSY, "learn", "headway learn route"),
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),

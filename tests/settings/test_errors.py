@@ -75,7 +75,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(text: str, path: str
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('kind = "choise"', 'kind is "choise", expected one of "choice", "ranking"'),
+        ('kind = "choise"', 'kind is "choise", expected one of "choice", "reply", "ranking"'),
         ("kind = 3", "kind is 3, expected one of"),
         ('family = "bandits"', "Did you mean 'bandit'?"),
         ('family = "recurrent"', 'expected one of "bandit"'),

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from headway import settings
+from headway.nouns.kit import catalogue, load
+from headway.settings.strict import keys_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
 
@@ -39,7 +41,9 @@ def test_every_commented_setting_of_the_example_loads_too() -> None:
 @pytest.mark.parametrize("table", list(settings.KEYS))
 def test_every_key_has_a_heading_and_every_heading_is_a_key(table: str) -> None:
     section = f"[{table}.NAME]" if table in ("tasks", "upstreams") else f"[{table}]"
-    assert headings(section) == list(settings.KEYS[table])
+    kinds = catalogue().all("kinds").values() if table == "tasks" else ()
+    own = [key for kind in kinds if kind.settings for key in keys_of(load(kind.settings))]
+    assert sorted(headings(section)) == sorted({*settings.KEYS[table], *own})
 
 
 def test_every_variable_has_a_heading() -> None:

@@ -13,6 +13,7 @@ from headway import settings
 from headway.nouns import kit as kits
 from headway.nouns.core_kit import CORE
 from headway.nouns.errors import InvalidSettings
+from headway.nouns.kind import Kind
 from headway.nouns.kit import BrokenKit, Catalogue, Family, Kit
 from headway.settings import kits as settings_kits
 from tests.settings.acme import AcmeSettings, Limits
@@ -20,6 +21,7 @@ from tests.settings.acme import AcmeSettings, Limits
 ACME = Kit(
     name="acme",
     summary="A kit of somebody else.",
+    kinds={"spin": Kind(summary="Spin.")},
     families={"spinner": Family(kinds=("spin", "choice"), policy="acme.policy:make", learner="acme.learner:Learner")},
     encoders={"morse": "acme.encode:make"},
     actions={"moves": ("left", "right")},
@@ -85,7 +87,7 @@ def test_a_kit_adds_kinds_families_encoders_and_action_sets() -> None:
     loaded = parse('[tasks.a]\nkind = "spin"\n[tasks.b]\nfamily = "spinner"\nencoder = "morse"\nactions = "moves"\n')
     assert (loaded.task("a").kind, loaded.task("a").family) == ("spin", "spinner")
     assert loaded.task("b").actions == ("left", "right")
-    assert 'expected one of "choice", "ranking", "spin"' in refused('[tasks.a]\nkind = "sping"\n').message
+    assert 'expected one of "choice", "spin"' in refused('[tasks.a]\nkind = "sping"\n').message
     assert "Did you mean 'spinner'?" in str(refused('[tasks.a]\nfamily = "spiner"\n'))
     assert 'or "moves"' in refused('[tasks.a]\nactions = "mutations"\n').message
 
@@ -97,7 +99,7 @@ def test_built_in_kits_are_available_without_being_named() -> None:
 
 def test_a_reply_task_is_rated_by_stars_or_thumbs() -> None:
     task = parse('[tasks.a]\nkind = "reply"\nsystem = """Be brief.\nBe kind."""\n', None).task("a")
-    assert (task.family, task.base, task.system) == ("language", "smollm2", "Be brief.\nBe kind.")
+    assert (task.family, task.own.base, task.own.system) == ("language", "smollm2", "Be brief.\nBe kind.")
     assert (task.floor, task.explore.kind, task.required) == (0.0, "none", ())
     assert {name: term.transform for name, term in dict(task.reward).items()} == {"stars": "stars", "thumb": "thumbs"}
     assert refused('[tasks.a]\nkind = "reply"\nsystem = 3\n', None).code == "settings_bad_value"

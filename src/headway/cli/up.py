@@ -159,11 +159,11 @@ def _commands(session: Session, url: str) -> list[str]:
     from headway.settings import load as load_settings
 
     settings = load_settings(session.folder)
-    choices = [task for task in settings.tasks.values() if task.kind == "choice"]
-    task = choices[0] if choices else None
-    replies = [task.name for task in settings.tasks.values() if task.kind == "reply"]
-    if replies and not choices:
-        return [session.command(f"headway chat --role {replies[0]}"), session.command("headway status")]
+    task = next((task for task in settings.tasks.values() if task.kind == "choice"), None)
+    if task is None:
+        others = [one.traits.decides.format(task=one.name) for one in settings.tasks.values() if one.traits.decides]
+        if others:
+            return [session.command(others[0]), session.command("headway status")]
     signals = ("reward",) if task is None else task.required or tuple(task.guards)[:1] or ("reward",)
     values = " ".join(f"{name}={0.001 if is_cost(name) else 1}" for name in signals)
     lines = [

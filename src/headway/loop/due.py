@@ -98,7 +98,7 @@ def _proves(standing: Standing, proved: Mapping[str, int]) -> bool:
     if standing.candidate is None or standing.unprovable is not None or standing.decided:
         return False
     then = proved.get(question(standing), -1)
-    if standing.replies:  # a few votes decide, and every one may be looked at
+    if standing.kind.judged == "votes":  # a few votes decide, and every one may be looked at
         return then < 0 or standing.votes > then
     if standing.alarm is not None:  # few decisions count since it was raised
         return then < 0 or standing.settled - then >= _LEAST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.nouns.kind import Kind
 from headway.nouns.kit import Command, Family, Kit
 
 # Tables of headway.toml that the core reads; a kit cannot declare one of these.
@@ -13,12 +14,25 @@ def _command(target: str, summary: str, group: str = "More") -> Command:
     return Command(f"headway.cli.{module}:{name or module}", summary, group)
 
 
+# A choice among candidates: the kind of every task that names none.
+CHOICE = Kind(
+    summary="Choose one of several candidates.",
+    keys=(
+        "actions", "rules", "fallback", "roles", "explore", "floor", "confidence_floor", "most_exploration", "sticky",
+        "keep_replies", "online", "costs", "cost_weight", "canary", "experiment", "most_share", "decide_within",
+        "decide_within_days",
+    ),
+    knobs="headway.project.learn:choice_knobs",
+    shared=True,
+)  # fmt: skip
+
 CORE = Kit(
     name="core",
     summary="The loop itself: decide, signal, learn, prove, promote.",
+    kinds={"choice": CHOICE},
     families={
         "bandit": Family(
-            kinds=("choice", "ranking"),
+            kinds=("choice",),
             policy="headway.decide.bandit:read",
             learner="headway.learn.bandit:BanditLearner",
             knobs="headway.learn.bandit_knobs:BanditKnobs",

@@ -19,6 +19,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns.kind import NOTHING as _NOTHING
+from headway.nouns.kind import Kind
 
 if TYPE_CHECKING:
     from headway.nouns.protocols import Crew, Encoder, Learner, Policy
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 API = 1  # of passports: a kit written for another number is refused
 GROUP = "headway.kits"
 # Records here are named tuples: every --help reads them, and they are the fastest to declare.
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Family(NamedTuple):
@@ -72,6 +73,7 @@ class Kit(NamedTuple):
     summary: str
     api: int = API
     needs: tuple[str, ...] = ()  # the kits that it imports
+    kinds: Mapping[str, Kind] = _NOTHING
     families: Mapping[str, Family] = _NOTHING
     encoders: Mapping[str, str] = _NOTHING  # name → function (models, keys, **settings) → Encoder
     worlds: Mapping[str, str] = _NOTHING  # name → function (count=…, **settings) → Environments
@@ -111,7 +113,7 @@ class BrokenKit(NamedTuple):
 
 # The names in a passport, and the type of each value. Names are unique over all kits, except for options.
 _NAMED: Mapping[str, type] = {
-    "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
+    "kinds": Kind, "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
     "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
     "verbs": str, "calls": str, "observers": str,
@@ -206,14 +208,19 @@ class Catalogue:
         return load(self.family(family).learner)(encoder)
 
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of task that some family decides."""
-        return tuple(dict.fromkeys(kind for family in self.all("families").values() for kind in family.kinds))
+        return tuple(self.all("kinds"))
+
+    def kind(self, name: str) -> Kind:
+        kind: Kind = self.look_up("kinds", name, called="kind of task", code="kind_missing")
+        return kind
 
     def families(self, kind: str | None = None) -> tuple[str, ...]:
         """The families of a kind; the first is its default."""
-        fitting = [pair for pair in self.all("families").items() if kind is None or kind in pair[1].kinds]
-        if kind is not None:
-            fitting.sort(key=lambda pair: not pair[1].default)
+        if kind is None:
+            return tuple(self.all("families"))
+        more = self.kind(kind).families
+        fitting = [pair for pair in self.all("families").items() if kind in pair[1].kinds or pair[0] in more]
+        fitting.sort(key=lambda pair: not pair[1].default)
         return tuple(name for name, _ in fitting)
 
     # -- the other names
@@ -257,6 +264,9 @@ def load(path: str) -> Any:
     for part in name.split(".") if name else ():
         loaded = getattr(loaded, part)
     return loaded
+
+
+hook = lru_cache(maxsize=256)(load)  # of a kind, on the path of a decision
 
 
 def installed() -> dict[str, Callable[[], Any]]:

@@ -2,8 +2,8 @@
 
     def erase(project, going: Erasing) -> int:                   # `erases` of a passport; how many copies went
         gone = going.of_texts(texts_of_my_files)                 # those that a deleted decision has
-        for decision, data in going.details("reply", "comments"):
-            going.put(decision, "reply", "comments", without(data))
+        for decision, data in going.details("acme", "notes"):
+            going.put(decision, "acme", "notes", without(data))
 
 It is called inside the transaction, before the rows are deleted. What it does to files cannot be rolled back: it leaves
 them alone in a dry run, and only counts.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headway.project.decide.consider import Ask, Considered
     from headway.project.decide.elsewhere import recorded
     from headway.project.decide.inputs import Details, Offer, situation_of
-    from headway.project.decide.serving import Serving, baseline_ref
+    from headway.project.decide.serving import Serving
     from headway.project.inspect import JudgedEvidence, task_evidence, task_status
     from headway.project.inspect.story import task_story
     from headway.project.inspect.worth import task_worth
@@ -62,7 +62,6 @@ __all__ = [
     "WrittenWeight",
     "add_bundle",
     "add_candidate",
-    "baseline_ref",
     "budget_place",
     "candidate_policy",
     "changing_outcomes",
@@ -107,7 +106,7 @@ _WHERE = {
     "inspect.worth": ("task_worth",),
     "prove.fitting": ("unfit_sentences",),
     "decide.elsewhere": ("recorded",),
-    "decide.serving": ("Serving", "baseline_ref"),
+    "decide.serving": ("Serving",),
     "weight": ("WrittenWeight", "write_weight"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}

@@ -23,7 +23,6 @@ import numpy as np
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.project.alarm import alarms, end_alarm
-from headway.project.decide.serving import baseline_ref
 from headway.project.experiment import stop_experiment
 from headway.project.promote import retire
 from headway.project.promote import rollback as roll_back
@@ -55,7 +54,7 @@ def guard(project: Opened, task: str, *, who: str = "") -> Entry | None:
     Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
     Replies are judged by votes: another policy would have written another text.
     """
-    if project.settings.task(task).kind == "factored":
+    if project.settings.task(task).traits.judged == "world":
         return None
     return _guard_current(project, task, who=who) or _guard_share(project, task, who=who)
 
@@ -71,7 +70,7 @@ def _guard_current(project: Opened, task: str, *, who: str) -> Entry | None:
         before, digest = previous_policy(project, settings)
     elif since > change.at:  # outcomes changed since the rollback: the policy that it took back is no choice
         body = project.servings.body(settings)
-        before = baseline_ref(body)
+        before = project.servings.baseline_ref(body)
         digest = project.servings.baseline_digest(before, body)
     else:
         return None
@@ -125,7 +124,7 @@ def _outcomes_on(
 
     Of a reply task: what the votes say, which may be read at any time.
     """
-    outcomes = project.settings.task(task).kind != "reply"
+    outcomes = project.settings.task(task).traits.judged != "votes"
     try:
         return examine(project, policy, against=against, task=task, outcomes=outcomes, rollback=rollback).verdict
     except InvalidInput as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import InvalidInput
+from headway.nouns.kit import hook
 from headway.nouns.protocols import Learned, Progress
 from headway.nouns.records import Settled
 from headway.observe.experience import LEARNED_PARTS, Recorded, part_of, split_by, without
@@ -321,7 +322,11 @@ def encoder_spec(project: Opened, settings: TaskSettings) -> Any:
 
 
 def _knobs(settings: TaskSettings) -> dict[str, Any]:
-    """The learner's knobs from the task's settings. The pipeline explores: the policy itself is greedy."""
-    if settings.kind in ("factored", "reply"):
-        return dict(settings.learn)
+    """The learner's knobs from the task's settings."""
+    knobs: dict[str, Any] = hook(settings.traits.knobs)(settings) if settings.traits.knobs else {}
+    return knobs
+
+
+def choice_knobs(settings: TaskSettings) -> dict[str, Any]:
+    """Knobs of a choice. The pipeline explores: the policy itself is greedy."""
     return {"costs": dict(settings.costs), "cost_weight": settings.cost_weight, "explore": "greedy"}

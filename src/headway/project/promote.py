@@ -162,7 +162,7 @@ def canary(
             code="bad_share",
             hint="A fifth (0.2) is a good start; promote the policy when it is to take the rest.",
         )
-    if settings.kind not in ("choice", "reply"):
+    if not settings.traits.shared:
         raise InvalidInput(
             f"A canary needs a choice task; {settings.name!r} is {settings.kind}.",
             code="bad_kind",

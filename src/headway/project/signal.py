@@ -9,7 +9,7 @@ from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Signal
 from headway.project.decide.inputs import checked_name, checked_time
-from headway.reward.signals import MEASURED, OF_REPLIES, check
+from headway.reward.signals import MEASURED, check
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
@@ -70,7 +70,7 @@ def unread(project: Opened, task: str, names: Iterable[str]) -> list[str]:
     A reward that is a Python function may read any signal. What Headway itself measures is always welcome.
     """
     read = project.read_signals(task)
-    welcome = (*MEASURED, *OF_REPLIES) if project.settings.task(task).kind == "reply" else MEASURED
+    welcome = (*MEASURED, *project.settings.task(task).traits.signals)
     return [
         f"Nothing reads the signal {name!r} of the task {task!r}: it is stored and changes no reward or guard. "
         f"{did_you_mean(name, read)}"

@@ -115,8 +115,8 @@ def _cannot_prove(standing: Standing, ref: str, error: HeadwayError) -> NextStep
     why = f"{ref} cannot be proven yet. {error.message} {error.hint}".rstrip()
     if isinstance(error, MissingExtra) or error.code == "unknown_world":
         return _step("doctor", "headway doctor", why)
-    if standing.replies and error.code == "no_evidence":
-        return _step("prove", f"headway compare {standing.task} --ask", why)
+    if standing.kind.votes and error.code == "no_evidence":
+        return _step("prove", standing.kind.votes.format(task=standing.task), why)
     if not standing.settled:
         return _step("decide", _decide(standing), why)
     return _step("log", f"headway data log {standing.task}", why)
@@ -152,8 +152,8 @@ def _for_refused(standing: Standing, candidate: CandidatePolicy, prove: str) -> 
     if verdict.state != "wait":
         shown = "" if candidate.newest else f" --policy {ref}"
         return _step("report", f"headway report {task}{shown}", reason, evidence)
-    if standing.replies:
-        return _step("prove", f"headway compare {task} --ask", f"{reason} Vote on more pairs of replies.", evidence)
+    if standing.kind.votes:
+        return _step("prove", standing.kind.votes.format(task=task), f"{reason} Vote on more pairs.", evidence)
     if evidence.kind != "log":
         return _step("prove", prove, f"{reason} Prove it again when there are more {evidence.unit}.", evidence)
     if acting:
@@ -170,15 +170,15 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
     decide = _decide(standing)
     if not activity.decisions:
         return _step("decide", decide, "Nothing was decided yet.")
-    if standing.practises:
-        command = f"headway learn {task} --world {standing.practises}"
-        return _step("learn", command, "No candidate waits. Its policies practise in a world.")
-    if standing.practises is not None:
+    if standing.kind.judged == "world":
+        if standing.world:
+            command = f"headway learn {task} --world {standing.world}"
+            return _step("learn", command, "No candidate waits. Its policies practise in a world.")
         why = 'Its policies practise in a world; name it in headway.toml with world = "…".'
         return _step("log", f"headway data log {task}", why)
     if standing.learns:
         return _step("learn", f"headway learn {task}", "Enough has settled to learn a new candidate.")
-    signals = f"headway chat --role {task} --unrated" if standing.replies else f"headway data log {task}"
+    signals = standing.kind.rates.format(task=task)
     if not activity.signals:
         return _step("log", signals, "No decision has a signal yet; nothing can be learned without one.")
     missing = f"{standing.until_retrain:,} more settled decisions until a new candidate is learned."
@@ -189,12 +189,8 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
 
 def _decide(standing: Standing) -> str:
     """How decisions come in."""
-    if standing.practises is not None:
-        return f"headway decide {standing.task}"
-    if standing.replies:
-        return f"headway chat --role {standing.task}"
-    if standing.described:
-        return f"headway data import BUFFER --task {standing.task}"
+    if standing.kind.decides:
+        return standing.kind.decides.format(task=standing.task)
     return f"headway decide {standing.task} {_EXAMPLE}{'' if standing.has_actions else ' --candidates small,large'}"
 
 

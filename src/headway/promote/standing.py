@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from headway.nouns.core_kit import CHOICE
 from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns.kind import Kind
 from headway.promote.gate import Admission
 from headway.promote.ledger import Entry
 
@@ -46,6 +48,8 @@ class Standing:
 
     task: str
     current: CurrentPolicy
+    kind: Kind = CHOICE
+    world: str = ""  # in which its policies practise, if they are judged by one
     acting: Entry | None = None  # the row that made the current policy current, if any
     canary: Entry | None = None
     alarm: Entry | None = None  # the newest open alarm
@@ -55,7 +59,7 @@ class Standing:
     shadow: Entry | None = None  # learned while the candidate is under test; it is next
     experiment: Entry | None = None  # the row that started the one that runs
     settled: int = 0
-    votes: int = 0  # on replies: how often somebody has compared two policies
+    votes: int = 0  # how often somebody has compared two policies, if votes judge them
     since: int = 0  # of these, since the newest candidate or shadow
     tested: bool = False  # the candidate's test was charged to the error budget, or its experiment runs
     most: int = 0  # decisions that a test may take
@@ -66,17 +70,14 @@ class Standing:
     final: bool = True  # the log is older now
     canary_share: float = 0.0  # share that the loop gives a promising candidate
     has_actions: bool = True  # whether the task declares what can be chosen
-    described: bool = False  # whether actions are described and not only named: a task of the kind ranking
-    practises: str | None = None  # policies learn in this world ("": not said which), not from the log
-    replies: bool = False  # a model writes texts: decisions come from conversations
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
     unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now
 
     @property
     def judged(self) -> int:
-        """How much there is by which a candidate is judged: decisions that settled, or votes on replies."""
-        return self.votes if self.replies else self.settled
+        """How much there is by which a candidate is judged: decisions that settled, or votes."""
+        return self.votes if self.kind.judged == "votes" else self.settled
 
     @property
     def verdict(self) -> Verdict | None:
@@ -155,7 +156,7 @@ class Standing:
         The next candidate after a test is learned once there is more to learn from. It would be tested on the rows that
         have just shown no difference, and each such test makes the gate stricter.
         """
-        if self.practises is not None:
+        if self.kind.judged == "world":
             return False
         if self.outdated:
             return True  # what it learned is about a world that is gone

@@ -32,7 +32,6 @@ MEASURED = (
     "attempt", "traceparent",
 )  # fmt: skip
 VOTE = "preferred"  # which of two policies a person prefers
-OF_REPLIES = ("edited", "critiqued", VOTE)  # on replies and votes: learning and proof read them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
 
 

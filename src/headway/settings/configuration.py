@@ -14,21 +14,18 @@ from headway.settings.strict import fields_of
 
 # A key that tasks had once: every stored body has it, so that equal settings keep equal hashes.
 _FORMER = {"model": ""}
-_LATER = {"factored", "reply"}  # kinds whose own keys no other body has, for the same reason
 
 
 def config(task: TaskSettings) -> str:
     """The settings that affect acting, as canonical JSON: the body behind `config_hash`."""
+    tables: list[Struct] = [task] if task.own is None else [task, task.own]
     acting = {
-        key.name: _plain(getattr(task, key.name))
-        for key in fields_of(TaskSettings)
-        if key.setting.acts and not _of_another_kind(task.kind, key.setting.kinds)
+        key.name: _plain(getattr(table, key.name))
+        for table in tables
+        for key in fields_of(type(table))
+        if key.setting.acts
     }
     return json.dumps(_FORMER | acting, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _of_another_kind(kind: str, kinds: tuple[str, ...]) -> bool:
-    return bool(kinds) and kind not in kinds and set(kinds) <= _LATER
 
 
 def config_hash(task: TaskSettings) -> str:

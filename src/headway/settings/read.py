@@ -32,7 +32,7 @@ from headway.settings.schema import (
 )
 from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
-from headway.settings.tasks import kind_of, task
+from headway.settings.tasks import kind_of, task, task_keys
 
 __all__ = ["KEYS", "load", "parse"]
 
@@ -86,7 +86,8 @@ def parse(
     known = (*KEYS, *table_names(catalogue))
     root = SettingsTable(values, name, (), known, hint="" if values.keys() <= set(known) else kit_hint(catalogue))
     _check_kinds(root, catalogue)
-    tasks = {name: task(name, table, catalogue) for name, table in root.named("tasks", KEYS["tasks"])}
+    keys = task_keys(catalogue, root.table("tasks").values())
+    tasks = {name: task(name, table, catalogue) for name, table in root.named("tasks", keys)}
     hint = "A key is named by key_env and kept in that environment variable."
     servers = root.named("upstreams", KEYS["upstreams"], hint=hint)
     upstreams = {name: read(Upstream, table, name=name) for name, table in servers}

@@ -15,12 +15,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from headway.nouns.core_kit import CHOICE
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.factored import Factored, Head
+from headway.nouns.kind import Kind
 from headway.reward.compose import Combine, Rewards, Worth
 from headway.reward.signals import Term
 from headway.settings.strict import Setting, Url, Variable
-from headway.settings.table import NAME, SettingsTable
+from headway.settings.table import NAME
 
 Exploration = Literal["epsilon", "softmax", "squarecb", "thompson", "none"]
 Redaction = Literal["secrets", "email", "phone", "card"]
@@ -33,11 +34,9 @@ _REWARD: Mapping[str, Term] = MappingProxyType({"reward": Term()})
 
 # Annotations that several keys share.
 _ACTS = Setting(acts=True)
-_CHOICE = Setting(acts=True, kinds=("choice",))
-_SCORED = Setting(acts=True, kinds=("choice", "ranking"))
-_FACTORED = Setting(acts=True, kinds=("factored",))
-_REPLY = Setting(acts=True, kinds=("reply",))
-_LEARNS = Setting(kinds=("reply",))
+_SOME = Setting(some=True)
+_SOME_ACTS = Setting(acts=True, some=True)
+_INSIDE = Setting(inside=True)
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _AMOUNT = Meta(ge=0)
@@ -94,23 +93,10 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     name: Annotated[str, Setting(acts=True, inside=True)]
     kind: Annotated[str, _ACTS] = "choice"
-    actions: Annotated[tuple[str, ...], _SCORED] = ()  # empty: each decision has its own
+    traits: Annotated[Kind, _INSIDE] = CHOICE  # of its kind
+    own: Annotated[Any, _INSIDE] = None  # the keys that only its kind has: a struct of the kit that brings it
+    actions: Annotated[tuple[str, ...], _SOME_ACTS] = ()  # empty: each decision has its own
     family: Annotated[str, _ACTS] = "bandit"
-    # an action of several heads: (name, choices) each, what each choice of the first one uses, and what is allowed
-    heads: Annotated[tuple[tuple[str, tuple[str, ...]], ...], _FACTORED] = ()
-    needs: Annotated[Mapping[str, tuple[str, ...]], _FACTORED] = _EMPTY
-    masks: Annotated[Mapping[str, Any], _FACTORED] = _EMPTY  # head → choices, or lead choice → choices
-    # a reply: the model that answers, what it is told first, and how it samples
-    base: Annotated[str, _REPLY] = "smollm2"  # an installed model, ./a/folder, or an upstream
-    system: Annotated[str, Setting(acts=True, kinds=("reply",), reader=SettingsTable.passage)] = ""
-    max_tokens: Annotated[int, Meta(ge=1, le=1_000_000), _REPLY] = 256
-    temperature: Annotated[float, Meta(ge=0, le=100), _REPLY] = 0.7  # 0: greedy
-    top_p: Annotated[float, Meta(gt=0, le=1), _REPLY] = 0.95
-    # what flags a reply as unsafe ("rules", or the folder of a classifier), the length in tokens that the signal
-    # `length` rewards, and the knobs with which an adapter is learned
-    detectors: Annotated[tuple[str, ...], _LEARNS] = ("rules",)
-    reply_length: Annotated[tuple[int, int], _LEARNS] = (1, 256)
-    learn: Annotated[Mapping[str, Any], _LEARNS] = _EMPTY
     # the quality
     reward: Mapping[str, Term] | str = _REWARD  # or "module:function", or a preset
     combine: Combine = "additive"
@@ -124,35 +110,35 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     missing: Literal["worst case", "at random"] = "worst case"
     consensus: bool = False  # several raters are weighed against each other
     # who decides where no policy does, and below the confidence floor
-    rules: Annotated[tuple[RuleSettings, ...], _CHOICE] = ()
-    fallback: Annotated[str, _CHOICE] = ""
+    rules: Annotated[tuple[RuleSettings, ...], _SOME_ACTS] = ()
+    fallback: Annotated[str, _SOME_ACTS] = ""
     state: Annotated[tuple[str, ...], _ACTS] = ()
-    roles: Annotated[Mapping[str, Role], _CHOICE] = _EMPTY
+    roles: Annotated[Mapping[str, Role], _SOME_ACTS] = _EMPTY
     # acting
     encoder: Annotated[str | EncoderEndpoint, _ACTS] = "hashing"
-    explore: Annotated[Explore, _SCORED] = Explore()
-    floor: Annotated[float, _SHARE, Setting(acts=True, kinds=("choice", "ranking", "factored"))] = 0.02
-    confidence_floor: Annotated[float, _SHARE, _SCORED] = 0.0
+    explore: Annotated[Explore, _SOME_ACTS] = Explore()
+    floor: Annotated[float, _SHARE, _SOME_ACTS] = 0.02
+    confidence_floor: Annotated[float, _SHARE, _SOME_ACTS] = 0.0
     # the share of uniform choices while an alarm is open: outcomes changed, and nobody knows yet what is best now
-    most_exploration: Annotated[float, _SHARE, Setting(kinds=("choice",))] = 0.5
-    sticky: Annotated[bool, _CHOICE] = False
-    keep_replies: Annotated[bool, Setting(kinds=("choice",))] = False  # what upstreams answer, without secrets
+    most_exploration: Annotated[float, _SHARE, _SOME] = 0.5
+    sticky: Annotated[bool, _SOME_ACTS] = False
+    keep_replies: Annotated[bool, _SOME] = False  # what upstreams answer, without secrets
     episode_timeout_s: Annotated[float, _POSITIVE, _ACTS] = 3600.0
-    online: Annotated[Literal["frozen", "live"], _CHOICE] = "frozen"
-    costs: Annotated[Mapping[str, float], _CHOICE] = _EMPTY
-    cost_weight: Annotated[float, _AMOUNT, _CHOICE] = 0.0
+    online: Annotated[Literal["frozen", "live"], _SOME_ACTS] = "frozen"
+    costs: Annotated[Mapping[str, float], _SOME_ACTS] = _EMPTY
+    cost_weight: Annotated[float, _AMOUNT, _SOME_ACTS] = 0.0
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1), _ACTS] = 0
     # learning, proving, promoting
     retrain_after: Annotated[int, Meta(ge=1, le=10**9)] = 50
     promote: Literal["ask", "auto"] = "ask"
     # the share of traffic on which a candidate that is not refused may act before promotion
-    canary: Annotated[float, Meta(ge=0, le=0.5), Setting(kinds=("choice",))] = 0.0
+    canary: Annotated[float, Meta(ge=0, le=0.5), _SOME] = 0.0
     # whether the loop may open an experiment where the log alone cannot decide in time, with which share at most
-    experiment: Annotated[Literal["auto", "off"], Setting(kinds=("choice",))] = "auto"
-    most_share: Annotated[float, Meta(gt=0, le=0.5), Setting(kinds=("choice",))] = 0.5
+    experiment: Annotated[Literal["auto", "off"], _SOME] = "auto"
+    most_share: Annotated[float, Meta(gt=0, le=0.5), _SOME] = 0.5
     # the time in which a verdict is wanted: decisions or days, whichever comes first
-    decide_within: Annotated[int, Meta(ge=200, le=10**9), Setting(kinds=("choice",))] = 5000
-    decide_within_days: Annotated[float, Meta(gt=0, le=3650), Setting(kinds=("choice",))] = 14.0
+    decide_within: Annotated[int, Meta(ge=200, le=10**9), _SOME] = 5000
+    decide_within_days: Annotated[float, Meta(gt=0, le=3650), _SOME] = 14.0
     final_after_s: Annotated[float, Meta(ge=0)] = 86_400.0  # the least age of a log before the loop promotes by it
     gate: Literal["on", "off"] = "on"
     margin: Annotated[float, _AMOUNT] = 0.0
@@ -164,11 +150,6 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def variables(self) -> tuple[str, ...]:
         """The state that this task's rules may use."""
         return (*STATE, *self.state)
-
-    @property
-    def space(self) -> Factored:
-        """The heads of a factored task."""
-        return Factored(tuple(Head(name, choices) for name, choices in self.heads), self.needs)
 
     @property
     def rule_rows(self) -> tuple[Mapping[str, str], ...]:

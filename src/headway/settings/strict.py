@@ -39,7 +39,7 @@ class Setting:
 
     expected: str = ""  # of a required key, for the message that it is missing
     acts: bool = False  # changes how a task acts: part of the configuration that is stored with a decision
-    kinds: tuple[str, ...] = ()  # the kinds of task that have the key; empty: all
+    some: bool = False  # only tasks of some kinds have the key: those that name it in `Kind.keys`
     reader: Callable[[SettingsTable, str], Any] | None = None  # a text with its own grammar
     inside: bool = False  # not a key of the file: the table's name
 

@@ -216,6 +216,11 @@ class SettingsTable:
                 raise self.error((key, name), expected, None)
             yield name, self.below(key, name, known, hint=hint)
 
+    def filled(self, defaults: Mapping[str, Any]) -> SettingsTable:
+        """This table with defaults for what it omits."""
+        values = {**defaults, **self.values}
+        return SettingsTable(values, self._file, self._path, values)
+
     def inner(self, keys: Sequence[str], value: Mapping[str, Any], known: Iterable[str]) -> SettingsTable:
         """A table written inline."""
         return SettingsTable(value, self._file, (*self._path, *keys), known)

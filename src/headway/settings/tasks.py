@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, get_args
 
+from msgspec import Struct
+
 from headway.decide.conditions import BUILT_IN, parse
 from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.kit import Catalogue
+from headway.nouns.kind import Kind
+from headway.nouns.kit import Catalogue, load
 from headway.reward.compose import Rewards, Worth, default_required
 from headway.reward.function import is_name
 from headway.reward.presets import PRESET_RANGE, PRESETS
 from headway.reward.signals import RESERVED, Term, term
-from headway.settings.heads import masks_of, needs_of, read_heads
 from headway.settings.kits import kit_hint
 from headway.settings.schema import (
     EncoderEndpoint,
@@ -38,8 +40,6 @@ EXPLORATION_VALUES: Mapping[Exploration, tuple[float, float, float]] = MappingPr
         "thompson": (1.0, 0.0, math.inf),  # the factor on deviations: smaller is greedier
     }
 )
-_RATINGS: Mapping[str, Term] = MappingProxyType({"stars": Term(transform="stars"), "thumb": Term(transform="thumbs")})
-_COMPUTED = ("relevance", "style", "length")  # signals of a rated reply that nobody gives
 _ENDPOINT = "endpoint"  # the encoder of a table { url, model }; not a name to write
 _Values = Mapping[str, Any]  # the keys that are read already
 
@@ -47,23 +47,55 @@ _Values = Mapping[str, Any]  # the keys that are read already
 def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
     """The task that a table declares, with the kinds, families, encoders and action sets of a catalogue."""
     kind = kind_of(table, catalogue)
-    for key in fields_of(TaskSettings):
-        if key.name in table and key.setting.kinds and kind not in key.setting.kinds:
-            raise table.misplaced(key.name, key.setting.kinds, kind)
+    traits = catalogue.kind(kind)
+    _check_kind(table, kind, catalogue)
+    filled = table.filled(traits.defaults)
     special: dict[str, Special] = {
         **_SPECIAL,
         "actions": partial(_actions, catalogue),
         "family": partial(_family, catalogue),
         "encoder": partial(_encoder, catalogue),
-        "heads": partial(read_heads, catalogue),
-        "needs": partial(needs_of, catalogue),
+        "required": partial(_required, traits),
     }
-    task = read(TaskSettings, table, special, name=name, kind=kind)
+    own = _own(traits, table, catalogue)
+    task = read(TaskSettings, filled, special, name=name, kind=kind, traits=traits, own=own)
     _check_state(table, task)
     _check_actions(table, task)
     _check_conditions(table, task)
     _check_rewards(table, task)
     return task
+
+
+def task_keys(catalogue: Catalogue, tables: Iterable[Any]) -> tuple[str, ...]:
+    """The keys that these tables of tasks may have: those of kits' kinds too, if some table needs more than ours."""
+    ours = keys_of(TaskSettings)
+    if all(table.keys() <= set(ours) for table in tables if isinstance(table, Mapping)):
+        return ours
+    return tuple(dict.fromkeys((*ours, *(key for kind in catalogue.all("kinds").values() for key in _own_keys(kind)))))
+
+
+def _own_keys(kind: Kind) -> tuple[str, ...]:
+    return keys_of(load(kind.settings)) if kind.settings else ()
+
+
+def _check_kind(table: SettingsTable, kind: str, catalogue: Catalogue) -> None:
+    """No key that only other kinds have."""
+    having: Mapping[str, Kind] = catalogue.all("kinds")
+    allowed = {key.name for key in fields_of(TaskSettings) if not key.setting.some}
+    allowed |= {*having[kind].keys, *_own_keys(having[kind])}
+    for key in table.values:
+        if key not in allowed:
+            kinds = [name for name, other in having.items() if key in (*other.keys, *_own_keys(other))]
+            raise table.misplaced(key, kinds, kind)
+
+
+def _own(kind: Kind, table: SettingsTable, catalogue: Catalogue) -> Struct | None:
+    """The keys that only this kind has."""
+    if not kind.settings:
+        return None
+    struct: type[Struct] = load(kind.settings)
+    own: Struct = load(kind.reads)(catalogue, table) if kind.reads else read(struct, table)
+    return own
 
 
 # -- keys whose value depends on others or on the catalogue, or that may be written in several ways
@@ -98,9 +130,9 @@ def _actions(catalogue: Catalogue, table: SettingsTable, _: _Values) -> tuple[st
     return actions
 
 
-def _reward(table: SettingsTable, values: _Values) -> Mapping[str, Term] | str:
+def _reward(table: SettingsTable, _: _Values) -> Mapping[str, Term] | str:
     if "reward" not in table:
-        return _RATINGS if values["kind"] == "reply" else MappingProxyType({"reward": Term()})
+        return MappingProxyType({"reward": Term()})
     value = table.values["reward"]
     if isinstance(value, str):
         if value not in PRESETS and not is_name(value):
@@ -122,13 +154,10 @@ def _reward(table: SettingsTable, values: _Values) -> Mapping[str, Term] | str:
     return MappingProxyType(terms)
 
 
-def _required(table: SettingsTable, values: _Values) -> tuple[str, ...]:
+def _required(traits: Kind, table: SettingsTable, values: _Values) -> tuple[str, ...]:
     if "required" not in table:
-        needed = default_required(values["reward"])
-        if values["kind"] != "reply":
-            return needed
-        needed = tuple(name for name in needed if name not in _COMPUTED)
-        return () if set(needed) == set(_RATINGS) else needed  # stars or thumbs: whichever comes
+        needed = tuple(name for name in default_required(values["reward"]) if name not in traits.measures)
+        return () if traits.ratings and set(needed) == set(traits.ratings) else needed  # whichever comes
     required = table.texts("required")
     for name in required:
         if name in RESERVED:
@@ -216,9 +245,9 @@ def _encoder(catalogue: Catalogue, table: SettingsTable, _: _Values) -> str | En
     return table.one_of("encoder", names, partial(kit_hint, catalogue))
 
 
-def _explore(table: SettingsTable, values: _Values) -> Explore:
+def _explore(table: SettingsTable, _: _Values) -> Explore:
     if "explore" not in table:
-        return Explore("none", 0.0) if values["kind"] == "reply" else Explore()
+        return Explore()
     kinds: tuple[Exploration, ...] = get_args(Exploration)
     value = table.values["explore"]
     if not isinstance(value, Mapping):
@@ -234,13 +263,6 @@ def _explore(table: SettingsTable, values: _Values) -> Explore:
         return Explore(kind, 0.0)
     default, low, high = EXPLORATION_VALUES[kind]
     return Explore(kind, row.number("value", low=low, high=high, above=True) if "value" in row else default)
-
-
-def _floor(table: SettingsTable, values: _Values) -> float:
-    """The share of uniform choices; 0 by default where policies are not proven by the log: in a world, by votes."""
-    if "floor" not in table:
-        return 0.0 if values["kind"] in ("factored", "reply") else 0.02
-    return table.number("floor", low=0, high=1)
 
 
 def _costs(table: SettingsTable, values: _Values) -> Mapping[str, float]:
@@ -264,39 +286,15 @@ def _guards(table: SettingsTable, _: _Values) -> Mapping[str, GuardSettings]:
     )
 
 
-def _reply_length(table: SettingsTable, _: _Values) -> tuple[int, int]:
-    if "reply_length" not in table:
-        return 1, 256
-    expected = "two numbers of tokens, the lower one first, such as [7, 24]"
-    low, high = table.value("reply_length", tuple[int, int], expected)
-    if not 0 < low <= high:
-        raise table.error("reply_length", expected)
-    return low, high
-
-
-def _learn(table: SettingsTable, _: _Values) -> Mapping[str, Any]:
-    """Knobs for `headway learn`; the family checks their names and values when it learns."""
-    values = table.table("learn")
-    for name, value in values.items():
-        if not isinstance(value, (str, int, float)):
-            raise table.error(("learn", name), "a text, a number, true or false", value)
-    return MappingProxyType(dict(values))
-
-
 _SPECIAL: Mapping[str, Special] = MappingProxyType(
     {
-        "reply_length": _reply_length,
-        "learn": _learn,
         "reward": _reward,
-        "required": _required,
         "range": _range,
         "on_failure": _on_failure,
         "on_censored": _on_censored,
         "rules": _rules,
         "roles": _roles,
-        "masks": masks_of,
         "explore": _explore,
-        "floor": _floor,
         "costs": _costs,
         "guards": _guards,
     }

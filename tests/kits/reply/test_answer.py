@@ -266,7 +266,7 @@ def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversa
     from headway.project import publish_policy
     from tests.kits.reply.test_adapters_in_use import adapter
 
-    model = Path(project.settings.task("tuned").base)
+    model = Path(project.settings.task("tuned").own.base)
     local = LanguageModel.load(model, device="cpu", rank=4)
     peft = adapter(model, tmp_path)
     tensors, extra = read_peft(peft)

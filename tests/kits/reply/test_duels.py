@@ -30,7 +30,7 @@ def publish_adapter(project: Project, task: str, work: Path, *, seed: int = 0) -
     """A random adapter as a candidate of a reply task."""
     from headway.kits.reply.language import LanguageModel
 
-    model = Path(project.settings.task(task).base)
+    model = Path(project.settings.task(task).own.base)
     local = LanguageModel.load(model, device="cpu", rank=4)
     tensors, extra = read_peft(adapter(model, work, seed=seed))
     extra |= {"base": local.weights_hash, "template": local.template_hash}

@@ -119,7 +119,7 @@ def test_a_detector_of_the_task_flags_what_was_rated_good(project: Project) -> N
     rude = said(project, "who am I?", "you are a fool")
     project.signal(rude.id, stars=5, rater="ann")
     settings = project.settings.task("reply")
-    assert flag_replies(project, "reply", detector_of(settings.detectors, project.folder)) == 1
+    assert flag_replies(project, "reply", detector_of(settings.own.detectors, project.folder)) == 1
     assert signals(project, rude.id)["safety_flag"] == 1.0
     (row,) = [row for row, _ in kept(project, "reply") if row.decision.id == rude.id]
     assert row.reward == -2.0

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from headway.kits.demo.words import KINDS, REQUIREMENTS, SETTING, Kind
+from headway.kits.demo.words import KINDS, REQUIREMENTS, SETTING, Work
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import State
 
@@ -195,7 +195,7 @@ class RoutingWorld:
                 index=index,
             )
 
-    def _means(self, kind: Kind, grade: int) -> tuple[float, ...]:
+    def _means(self, kind: Work, grade: int) -> tuple[float, ...]:
         return tuple(arm.solves(kind.name, kind.difficulty + GRADES[grade]) - arm.cost for arm in self.arms)
 
 
@@ -235,7 +235,7 @@ def wide() -> RoutingWorld:
     )
 
 
-def _text(kind: Kind, grade: int, draw: Callable[[], float]) -> str:
+def _text(kind: Work, grade: int, draw: Callable[[], float]) -> str:
     work = _one(kind.work[grade], draw)
     opening = _one(kind.openings, draw)
     filled = opening.format_map(_Blanks(work, draw))

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Work:
     """One kind of work: its openings, its tasks per grade, its difficulty, and the shares of the grades."""
 
     name: str
@@ -24,4 +24,4 @@ class Kind:
 _WORDS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
 SETTING: Mapping[str, Sequence[str]] = _WORDS["setting"]
 REQUIREMENTS: Sequence[Sequence[str]] = _WORDS["requirements"]
-KINDS: Sequence[Kind] = [Kind(**kind) for kind in _WORDS["kinds"]]
+KINDS: Sequence[Work] = [Work(**kind) for kind in _WORDS["kinds"]]

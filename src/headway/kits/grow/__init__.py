@@ -2,15 +2,30 @@
 
 Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns; the world `morph`.
 Never: loads torch in order to act.
-May import: cli, serve, project, decide, observe, files, nouns.
+May import: cli, serve, project, settings, decide, observe, files, nouns.
 """
 
+from headway.nouns.kind import Kind
 from headway.nouns.kit import Command, Family, Kit
 
 KIT = Kit(
     name="grow",
     summary="Practise with a memory, for actions of several parts: the family recurrent.",
     needs=("practice", "runs"),
+    kinds={
+        "factored": Kind(
+            summary="An action of several heads, drawn with what the policy remembers of the episode.",
+            keys=("floor",),
+            settings="headway.kits.grow.settings:FactoredSettings",
+            reads="headway.kits.grow.settings:read_factored",
+            defaults={"floor": 0.0},
+            pipeline="headway.project.decide.heads:heads_pipeline",
+            consider="headway.project.decide.factored:consider_heads",
+            decide="headway.project.decide.factored:decide_heads",
+            judged="world",
+            decides="headway decide {task}",
+        )
+    },
     families={
         "recurrent": Family(
             kinds=("factored",),

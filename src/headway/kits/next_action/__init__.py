@@ -10,12 +10,23 @@ May import: cli, serve, loop, project, settings, promote, learn, prove, decide, 
 nouns.
 """
 
+from headway.nouns.kind import Kind
 from headway.nouns.kit import Command, Family, Kit
 
 KIT = Kit(
     name="next_action",
     summary="Which action next: the family ranker for actions in words, and the loop that improves a repository.",
     needs=("sandbox", "reply"),
+    kinds={
+        "ranking": Kind(
+            summary="Choose one of several actions that are described in words.",
+            keys=("actions", "explore", "floor", "confidence_floor"),
+            families=("bandit",),
+            knobs="headway.project.learn:choice_knobs",
+            described=True,
+            decides="headway data import BUFFER --task {task}",
+        )
+    },
     families={
         "ranker": Family(
             kinds=("ranking",),

@@ -90,7 +90,7 @@ def latest_situation(project: Project, task: str, reader: Reader = OWNER) -> Dec
 
     It is one that the reader may read, among the newest of the task.
     """
-    if project.settings.task(task).kind != "ranking":
+    if not project.settings.task(task).traits.described:
         return None
     newest = project.query.latest(task, 1 if reader.everything else _NEWEST)
     return next((decision for decision in newest if reader.may_read(decision.key)), None)

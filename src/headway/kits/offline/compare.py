@@ -12,7 +12,7 @@ from headway.kits.offline import packs
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.protocols import Progress
-from headway.project import baseline_ref, examine
+from headway.project import examine
 
 if TYPE_CHECKING:
     from headway.project import Examined, Project
@@ -58,7 +58,7 @@ def compare(
     """Compare a policy with the rules (or `against`), from the log and from live runs."""
     settings = project.settings.task(task)
     _check_empty(pack)
-    has_rules = baseline_ref(project.servings.body(settings)) == "rules@0"
+    has_rules = project.servings.baseline_ref(project.servings.body(settings)) == "rules@0"
     examined = examine(
         project, policy, against=against or ("rules@0" if has_rules else "current"), task=task, progress=progress,
         keep_rows=pack is not None,

@@ -189,9 +189,7 @@ def _pipelines(
     """What each policy would be served as now."""
     servings, settings = project.servings, project.settings.task(task)
     body = servings.body(settings)
-    if settings.kind == "factored":
-        return [servings.heads_pipeline(task, body, *policy) for policy in policies]
-    return [servings.pipeline(task, body, *policy) for policy in policies]
+    return [servings.acting(task, body, *policy) for policy in policies]
 
 
 def _look(

@@ -7,12 +7,33 @@ Never: loads torch in a server: the worker holds the model.
 May import: cli, serve, loop, project, settings, promote, prove, decide, reward, observe, client, files, nouns.
 """
 
+from headway.nouns.kind import Kind
 from headway.nouns.kit import Command, Family, Kit, Worker
 
 KIT = Kit(
     name="reply",
     summary="A local language model that answers.",
     needs=("models",),
+    kinds={
+        "reply": Kind(
+            summary="A language model answers in conversations.",
+            settings="headway.kits.reply.settings:ReplySettings",
+            defaults={"reward": {"stars": "stars", "thumb": "thumbs"}, "explore": "none", "floor": 0.0},
+            ratings=("stars", "thumb"),
+            measures=("relevance", "style", "length"),
+            signals=("edited", "critiqued", "preferred"),
+            first="base@0",
+            first_keys=("base", "system"),
+            pipeline="headway.project.decide.answering:answering",
+            offers="headway.project.decide.answering:offers",
+            judged="votes",
+            shared=True,
+            knobs="headway.kits.reply.settings:knobs",
+            decides="headway chat --role {task}",
+            rates="headway chat --role {task} --unrated",
+            votes="headway compare {task} --ask",
+        )
+    },
     families={
         "language": Family(
             kinds=("reply",),

@@ -23,6 +23,7 @@ from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
 from headway.kits.reply.latest import latest_rewards
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput
@@ -84,34 +85,29 @@ def prepare(
     from headway.kits.reply.safety import detector_of
 
     settings = project.settings.task(task)
-    if settings.kind != "reply":
-        raise InvalidInput(
-            f"The task {task!r} has the kind {settings.kind!r}, expected 'reply'.",
-            code="bad_kind",
-            hint='Declare a task with kind = "reply" in headway.toml.',
-        )
+    own = reply_settings(settings)
     if not turns or turns[-1].role != "user" or not turns[-1].content.strip():
         raise InvalidInput("There is nothing to answer.", code="bad_prompt", hint="End with a turn of the user.")
-    detector_of(settings.detectors, project.folder, light=True)  # raises before anything is written
-    if settings.system and turns[0].role != "system":
-        turns = (Turn("system", settings.system), *turns)
+    detector_of(own.detectors, project.folder, light=True)  # raises before anything is written
+    if own.system and turns[0].role != "system":
+        turns = (Turn("system", own.system), *turns)
     details: Details = {"episode": episode, "key": reader.key, "role": role}
     considered = project.consider(task, turns[-1].content[:_LONGEST_TEXT], None, **details)
     action = considered.decision.action
     adapter = "" if PolicyRef.parse(action).built_in else project.registry.find(action)
-    foreign = settings.base in project.settings.upstreams
+    foreign = own.base in project.settings.upstreams
     liked = [] if adapter or foreign else _examples(project, settings, turns[-1].content, reader)
     system = 1 if turns[0].role == "system" else 0
     prompt = Prompt(
         turns=(*turns[:system], *as_turns(liked), *turns[system:]),
-        max_tokens=settings.max_tokens if max_tokens is None else max_tokens,
-        temperature=settings.temperature if temperature is None else temperature,
-        top_p=settings.top_p if top_p is None else top_p,
+        max_tokens=own.max_tokens if max_tokens is None else max_tokens,
+        temperature=own.temperature if temperature is None else temperature,
+        top_p=own.top_p if top_p is None else top_p,
         stop=tuple(stop),
         seed=secrets.randbits(31) if seed is None else seed,
     )
     started, shown = time.perf_counter(), tuple(one.decision for one in liked)
-    base = base_of(settings.base, project.folder)
+    base = base_of(own.base, project.folder)
     return PendingReply(considered, prompt, tuple(turns), base, adapter, foreign, started, shown)
 
 
@@ -159,7 +155,7 @@ def keep(project: Project, pending: PendingReply, completion: Completion) -> Ans
     kept = redacted(kept, project.redact)
     considered = pending.considered._replace(details=to_details(kept))
     (stored,) = project.submit([considered]).result()
-    names = project.settings.task(stored.task).detectors
+    names = reply_settings(project.settings.task(stored.task)).detectors
     if detector_of(names, project.folder, light=True)(completion.text):
         project.signal(stored.id, safety_flag=1.0, rater="headway")
     return AnsweredTurn(stored, kept)

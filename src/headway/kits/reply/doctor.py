@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.kits import models
 from headway.kits.reply.client import LanguageWorker
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, Unavailable
 from headway.nouns.finding import Finding
@@ -17,20 +18,19 @@ if TYPE_CHECKING:
 
 def check(settings: Settings) -> Iterator[Finding]:
     """One finding per reply task, and one about the worker. Loads no model."""
-    tasks = [task for task in settings.tasks.values() if task.kind == "reply"]
-    local = [task for task in tasks if task.base not in settings.upstreams]
-    for task in tasks:
-        name = f"base of {task.name}"
-        if task not in local:
-            yield Finding(name=name, ok=True, found=f"the upstream {task.base}; its weights cannot be trained")
+    bases = {task.name: reply_settings(task).base for task in settings.tasks.values() if task.kind == "reply"}
+    for task, base in bases.items():
+        name = f"base of {task}"
+        if base in settings.upstreams:
+            yield Finding(name=name, ok=True, found=f"the upstream {base}; its weights cannot be trained")
             continue
         try:
-            folder = models.folder(base_of(task.base, settings.directory), settings.cache)
+            folder = models.folder(base_of(base, settings.directory), settings.cache)
         except HeadwayError as error:
             yield Finding(name=name, ok=False, found=error.message, cure=error.hint)
         else:
-            yield Finding(name=name, ok=True, found=f"{task.base} in {folder}")
-    if local:
+            yield Finding(name=name, ok=True, found=f"{base} in {folder}")
+    if any(base not in settings.upstreams for base in bases.values()):
         yield _worker(settings)
 
 

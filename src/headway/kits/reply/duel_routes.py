@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from headway.kits.reply import duels
 from headway.kits.reply.client import AsyncLanguageWorker
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.project import Project
@@ -117,7 +118,7 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
 async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> str:
     """A reply of the worker; the server holds no model."""
     adapter = "" if PolicyRef.parse(policy).built_in else project.registry.find(policy)
-    base = base_of(project.settings.task(asked.task).base, project.folder)
+    base = base_of(reply_settings(project.settings.task(asked.task)).base, project.folder)
     worker = AsyncLanguageWorker(project.folder, base, adapter=adapter)
     (reply,) = await worker.generate([asked.prompt])
     return reply.text.strip()

@@ -28,6 +28,7 @@ import msgspec
 from headway.files import read_regular
 from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.latest import latest_even_pairs
+from headway.kits.reply.settings import reply_settings
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.records import OWNER, Decision, Reader
 
@@ -96,7 +97,7 @@ def choose(
     """
     from headway.kits.reply.comparison import digest, questions_of
 
-    settings = project.settings.task(task)
+    settings = reply_settings(project.settings.task(task))
     mine, theirs = opponents(project, task, policy, against)
     used = Counter(_compared(project, task, {mine, theirs}))
     questions = [text for text, _ in questions_of(project, task, reader)]

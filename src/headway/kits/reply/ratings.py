@@ -25,6 +25,7 @@ from headway.kits.reply.kept import (
     kept_reply,
     with_replies,
 )
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision, Settled
@@ -138,7 +139,7 @@ def _check_window(project: Project, decision: Decision, text: str) -> None:
     try:
         from tokenizers import Tokenizer
 
-        base = base_of(project.settings.task(decision.task).base, project.folder)
+        base = base_of(reply_settings(project.settings.task(decision.task)).base, project.folder)
         folder: Path = models.folder(base, project.settings.cache)
         window = int(json.loads(read_regular(folder / "config.json"))["max_position_embeddings"])
         count = len(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids)

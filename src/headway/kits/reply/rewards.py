@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import cluster_of
+from headway.kits.reply.settings import reply_settings
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder
 from headway.nouns.records import Settled
@@ -103,7 +104,7 @@ def shape(project: Project, task: str) -> int:
     if encoder is not None and "style" in wanted:
         values["style"] = styles(encoder, rows)
     if "length" in wanted:
-        low, high = settings.reply_length
+        low, high = reply_settings(settings).reply_length
         counts = [len(reply.tokens) or len(reply.text.split()) for _, reply in rows]
         values["length"] = [length(count, low=low, high=high) for count in counts]
     changed = 0

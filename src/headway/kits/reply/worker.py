@@ -28,6 +28,7 @@ import msgspec
 
 from headway.kits import models
 from headway.kits.reply.engine import MOST_MODELS, LanguageEngine, ModelJob
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import (
     ALIVE_S,
     LOCK,
@@ -269,7 +270,7 @@ def needs_worker(settings: Settings) -> bool:
 
 def local_bases(settings: Settings) -> list[str]:
     """The models of the reply tasks that answer on this machine."""
-    replies = (task.base for task in settings.tasks.values() if task.kind == "reply")
+    replies = (reply_settings(task).base for task in settings.tasks.values() if task.kind == "reply")
     return list(dict.fromkeys(base for base in replies if base not in settings.upstreams))
 
 

@@ -7,7 +7,7 @@ themselves are held by a worker: choosing among them needs their references only
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headway.decide.acting import Pipeline
@@ -16,11 +16,16 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import UnknownName
 
 if TYPE_CHECKING:
-    from headway.project.decide.serving import Serving
+    from headway.project.decide.consider import Ask
+    from headway.project.decide.inputs import Offer
+    from headway.project.decide.serving import Servings
+    from headway.project.project.folder import Opened
+    from headway.settings import TaskSettings
 
 
-def answering(task: str, body: Mapping[str, Any], ref: str) -> Pipeline:
+def answering(servings: Servings, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
     """The pipeline of a reply task under a configuration body: the current policy, or the canary on its share."""
+    del servings, digest
     if PolicyRef.parse(ref).built_in and ref != "base@0":
         raise UnknownName(
             f"{ref} writes no replies, and {task!r} is a reply task.",
@@ -37,14 +42,16 @@ def answering(task: str, body: Mapping[str, Any], ref: str) -> Pipeline:
     )
 
 
-def conversation_seed(task: str, episode: str) -> int:
-    """The seed of every reply of a conversation: the same policy answers all of it while the shares stay as they are.
+def offers(project: Opened, settings: TaskSettings, ask: Ask) -> tuple[Iterable[Offer], int | None]:
+    """Who can answer now, unless the caller says whom to compare; and the seed of the conversation.
 
-    Unlike the decisions of a sticky episode, its replies have outcomes of their own.
+    The same policy answers all of a conversation while the shares stay as they are. Unlike the decisions of a sticky
+    episode, its replies have outcomes of their own.
     """
-    return int.from_bytes(hashlib.sha256(f"{task}\0{episode}".encode()).digest()[:8], "little")
-
-
-def who_can_answer(serving: Serving) -> tuple[str, ...]:
-    """The references of the policies that can answer now."""
-    return (serving.ref, serving.canary) if serving.canary else (serving.ref,)
+    candidates, episode = ask.candidates, ask.details.get("episode")
+    if candidates is None:
+        serving = project.servings.of(settings)
+        candidates = (serving.ref, serving.canary) if serving.canary else (serving.ref,)
+    if episode is None:
+        return candidates, None
+    return candidates, int.from_bytes(hashlib.sha256(f"{ask.task}\0{episode}".encode()).digest()[:8], "little")

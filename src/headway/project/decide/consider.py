@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from headway.decide.acting import Draw, Pipeline, sticky
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.ids import decision_id, parse_decision_id
+from headway.nouns.kit import hook
 from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
-from headway.project.decide.answering import conversation_seed, who_can_answer
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 
@@ -68,8 +68,8 @@ class _Group:
 
 def decide(project: Opened, ask: Ask) -> Decision:
     """The stored decision."""
-    if project.settings.task(ask.task).kind == "factored":
-        return _decided_heads(project, ask)[0]
+    if project.settings.task(ask.task).traits.decide:
+        return _decided(project, ask)[0]
     considered = one(project, ask)
     try:
         (stored,) = project.store.add(
@@ -94,8 +94,8 @@ def submit_ask(project: Opened, ask: Ask, *, opening: bool = True) -> Future[tup
     """
     outcome: Future[tuple[Decision, bool]] = Future()
     outcome.set_running_or_notify_cancel()  # a disconnected client cannot cancel a write
-    if project.settings.task(ask.task).kind == "factored":  # blocks: a server calls it in a thread
-        outcome.set_result(_decided_heads(project, ask))
+    if project.settings.task(ask.task).traits.decide:  # blocks: a server calls it in a thread
+        outcome.set_result(_decided(project, ask))
         return outcome
 
     def store(considered: Considered, conflict: Callable[[Conflict], Considered] | None) -> None:
@@ -141,16 +141,16 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
     for place, (task, text, candidates, details) in enumerate(asks):
         try:
             settings = project.settings.task(task)
-            if settings.kind == "factored":
-                considered[place] = _consider_heads(project, asks[place])
+            traits = settings.traits
+            if traits.consider:
+                considered[place] = hook(traits.consider)(project, asks[place])
                 continue
             if details.get("masks"):
                 raise _no_masks(task, settings.kind)
-            if settings.kind == "reply" and candidates is None:
-                candidates = who_can_answer(project.servings.of(settings))
-                compared = False
-            else:
-                compared = task in project.servings.compared
+            compared, seed = task in project.servings.compared, None
+            if traits.offers:
+                compared = compared and candidates is not None
+                candidates, seed = hook(traits.offers)(project, settings, asks[place])
             offered = project.offers.candidates(task, candidates, settings.actions)
             situation = situation_of(task, text, details, project.redact)
             compared = compared and is_comparison(offered)
@@ -164,12 +164,9 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
         except HeadwayError as error:
             considered[place] = error
             continue
-        if settings.kind == "reply" and situation.episode is not None:
-            seed = conversation_seed(task, situation.episode)
-        elif project.seeds is not None:
-            seed = project.seeds.next()
-        else:
-            seed = int.from_bytes(noise[8 * place : 8 * place + 8], "little")
+        if seed is None:
+            drawn = noise[8 * place : 8 * place + 8]
+            seed = int.from_bytes(drawn, "little") if project.seeds is None else project.seeds.next()
         if first is not None and any(candidate.name == first.action for candidate in offered):
             seed, draw = first.seed, sticky(first, offered)
             (decision,) = _decisions(project, serving, offered, [(situation, seed, draw, details)], first.id)
@@ -184,17 +181,10 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
     return cast(list[Considered | HeadwayError], considered)  # every place is filled
 
 
-def _consider_heads(project: Opened, ask: Ask) -> Considered:
-    from headway.project.decide.factored import consider_heads
-
-    return consider_heads(project, ask)
-
-
-def _decided_heads(project: Opened, ask: Ask) -> tuple[Decision, bool]:
-    """The stored decision of a factored task, and whether it is new."""
-    from headway.project.decide.factored import decide_heads
-
-    stored, new = decide_heads(project, ask)
+def _decided(project: Opened, ask: Ask) -> tuple[Decision, bool]:
+    """The stored decision of a task whose kind decides by itself, and whether it is new."""
+    decided: tuple[Decision, bool] = hook(project.settings.task(ask.task).traits.decide)(project, ask)
+    stored, new = decided
     _remember(project, (stored,))
     if new and project.listeners:
         project.tell((stored,), ())
@@ -276,9 +266,9 @@ def record(
     at: float | None,
 ) -> Decision:
     """A decision made elsewhere, stored with its probability."""
-    if project.settings.task(ask.task).kind == "factored":
+    if (settings := project.settings.task(ask.task)).traits.decide:
         raise InvalidInput(
-            f"{ask.task!r} is factored: a decision that was made elsewhere cannot be recorded for it.",
+            f"{ask.task!r} is {settings.kind}: a decision that was made elsewhere cannot be recorded for it.",
             code="bad_kind",
             hint="Let Headway decide it, or import an export of another project.",
         )
@@ -286,7 +276,7 @@ def record(
     identifier = details.get("id")
     decision = recorded(
         situation_of(ask.task, ask.text, details, project.redact),
-        project.offers.candidates(ask.task, ask.candidates, project.settings.task(ask.task).actions),
+        project.offers.candidates(ask.task, ask.candidates, settings.actions),
         action=project.redact(action),
         propensity=propensity,
         probabilities=None if probabilities is None else tuple(probabilities),

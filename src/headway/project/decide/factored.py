@@ -277,7 +277,7 @@ def replay_heads(project: Opened, decision: Decision) -> tuple[ReplayedHeads, fl
     """The decision made again from what is stored, and the greatest difference of a probability of any head."""
     stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
     body = loads(project.query.config(decision.config_hash))
-    pipeline = project.servings.heads_pipeline(decision.task, body, decision.policy, decision.policy_hash)
+    pipeline = project.servings.acting(decision.task, body, decision.policy, decision.policy_hash)
     memory, steps = pipeline.start(), 0
     episode, step = decision.situation.episode, decision.situation.step
     if pipeline.policy.memory_width and episode is not None and step:

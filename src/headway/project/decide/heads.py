@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.decide.factored import FactoredPipeline, UniformHeads
 from headway.decide.masks import masks_together
+from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict
 from headway.nouns.factored import Factored, Head
+
+if TYPE_CHECKING:
+    from headway.project.decide.serving import Servings
 
 
 def acting_floor(body: Mapping[str, Any]) -> float:
@@ -16,15 +20,16 @@ def acting_floor(body: Mapping[str, Any]) -> float:
     return max(float(body["floor"]), float(body.get("alarm", {}).get("floor", 0.0)))
 
 
-def heads_pipeline(task: str, body: Mapping[str, Any], ref: str, policy: Any) -> FactoredPipeline:
-    """The pipeline under a configuration body; without a policy, every allowed choice is as likely as the others."""
+def heads_pipeline(servings: Servings, task: str, body: Mapping[str, Any], ref: str, digest: str) -> FactoredPipeline:
+    """The pipeline under a configuration body; a built-in policy makes every allowed choice as likely as the others."""
     space = Factored(
         tuple(Head(name, tuple(choices)) for name, choices in body["heads"]),
         {choice: tuple(used) for choice, used in body["needs"].items()},
     )
     _, allowed = masks_together(space, body["masks"])
-    if policy is None:
+    if PolicyRef.parse(ref).built_in:
         return FactoredPipeline(UniformHeads(space), acting_floor(body), allowed)
+    policy: Any = servings.policy(task, body, ref, digest)
     other = getattr(policy, "space", None)
     if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
         theirs = "one of several candidates" if other is None else _sizes(other)

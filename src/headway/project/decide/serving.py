@@ -19,25 +19,25 @@ from headway.decide.factored import FactoredPipeline
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.kit import Catalogue
+from headway.nouns.kind import Kind
+from headway.nouns.kit import Catalogue, hook
 from headway.nouns.protocols import Encoder, Policy
 from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
-from headway.project.decide.answering import answering
-from headway.project.decide.heads import acting_floor, heads_pipeline, refuse_heads
+from headway.project.decide.heads import acting_floor, refuse_heads
 from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
 
-__all__ = ["Serving", "Servings", "acting_floor", "baseline_ref"]
+__all__ = ["Serving", "Servings", "acting_floor"]
 
 _LOOK_AGAIN_S = 0.2
 _MOST_STORED = 64
 _EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
 _DEFINED_BY = {
-    "rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",), "base@0": ("base", "system"),
+    "rules@0": ("rules", "roles", "fallback", "actions"), "fixed@0": ("fallback",),
 }  # fmt: skip
 _EXPLORER_VALUE = {"epsilon": "share", "softmax": "temperature", "squarecb": "gamma", "thompson": "scale"}
 
@@ -62,13 +62,6 @@ class Serving:
         """The pipeline of a factored task."""
         assert isinstance(self.pipeline, FactoredPipeline), "the task is factored"
         return self.pipeline
-
-
-def baseline_ref(config: Mapping[str, Any]) -> str:
-    """The first policy of a task: the rules if there are any, else uniform choice; a reply's is its base model."""
-    if config.get("kind") == "reply":
-        return "base@0"
-    return "rules@0" if config["rules"] or config["roles"] else "uniform@0"
 
 
 class Servings:
@@ -156,11 +149,11 @@ class Servings:
         if override and override not in ("current", "off"):
             ref, digest = self.resolve(task, override)
         elif override == "off":
-            ref, digest = baseline_ref(body), ""
+            ref, digest = self.baseline_ref(body), ""
         else:
             entry = heads.current
             missing = self.kit_missing(entry)
-            ref, digest = baseline_ref(body), ""
+            ref, digest = self.baseline_ref(body), ""
             if entry is not None and not missing:
                 ref, digest = self.as_defined(body, entry.policy, entry.policy_hash)
         digest = digest or self.baseline_digest(ref, body)
@@ -179,7 +172,7 @@ class Servings:
         return Serving(
             ref=ref,
             digest=digest,
-            pipeline=self._acting(task.name, body, ref, digest),
+            pipeline=self.acting(task.name, body, ref, digest),
             config=text,
             config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             encoder=body["encoder"],
@@ -203,7 +196,7 @@ class Servings:
                     code="episode_conflict",
                     hint="Use another episode name.",
                 )
-            pipeline = self.heads_pipeline(task.name, loads(config), decision.policy, decision.policy_hash)
+            pipeline = self.acting(task.name, loads(config), decision.policy, decision.policy_hash)
             if len(self._stored) >= _MOST_STORED:
                 self._stored.clear()
             known = self._stored[key] = Serving(
@@ -251,27 +244,34 @@ class Servings:
         digest = self._registry.find(ref)
         return str(self._registry.ref(digest)), digest
 
-    def _acting(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline | FactoredPipeline:
-        make = self.heads_pipeline if body.get("kind") == "factored" else self.pipeline
-        return make(task, body, ref, digest)
+    def _traits(self, body: Mapping[str, Any]) -> Kind:
+        """What is special about the kind of task that a configuration body is of."""
+        return self._catalogue.kind(body.get("kind", "choice"))
 
-    def heads_pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> FactoredPipeline:
-        """The pipeline of a factored task under a configuration body."""
-        built_in = PolicyRef.parse(ref).built_in
-        return heads_pipeline(task, body, ref, None if built_in else self.policy(task, body, ref, digest))
+    def baseline_ref(self, body: Mapping[str, Any]) -> str:
+        """The first policy of a task: its kind's, or the rules if there are any, else uniform choice."""
+        return self._traits(body).first or ("rules@0" if body["rules"] or body["roles"] else "uniform@0")
+
+    def acting(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Any:
+        """What acts under a configuration body: a Pipeline, or what the kind has instead."""
+        make = hook(path) if (path := self._traits(body).pipeline) else Servings._choosing
+        return make(self, task, body, ref, digest)
 
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
-        """The pipeline from situation to distribution under a configuration body."""
-        if body.get("kind") == "factored":
+        """The pipeline from situation to distribution over candidates under a configuration body."""
+        acting = self.acting(task, body, ref, digest)
+        if not isinstance(acting, Pipeline):
             raise InvalidInput(
-                f"{task!r} is factored: there is no list of candidates to rank, score or compare.", code="bad_kind"
+                f"{task!r} is {body['kind']}: there is no list of candidates to rank, score or compare.",
+                code="bad_kind",
             )
-        if body.get("kind") == "reply":
-            return answering(task, body, ref)
+        return acting
+
+    def _choosing(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         policy = self.policy(task, body, ref, digest)
         refuse_heads(task, ref, policy)
-        fallback = self._baseline(baseline_ref(body), body)
-        if body.get("fallback") and baseline_ref(body) != "rules@0":
+        fallback = self._baseline(self.baseline_ref(body), body)
+        if body.get("fallback") and self.baseline_ref(body) != "rules@0":
             fallback = baseline("fixed@0", arm=body["fallback"])
         explore = body["explore"]
         named = _EXPLORER_VALUE.get(explore["kind"]) if explore["value"] else None  # 0: not set
@@ -347,8 +347,10 @@ class Servings:
         return ref, self.baseline_digest(ref, body) if PolicyRef.parse(ref).built_in else digest
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
-        """A built-in policy's content is its definition: the rules table of rules@0, the base model of base@0."""
-        return _digest(ref, {key: body.get(key) for key in _DEFINED_BY.get(ref, ())})
+        """A built-in policy's content is its definition: such as the rules table of rules@0."""
+        traits = self._traits(body)
+        keys = traits.first_keys if ref == traits.first else _DEFINED_BY.get(ref, ())
+        return _digest(ref, {key: body.get(key) for key in keys})
 
     def _baseline(self, ref: str, body: Mapping[str, Any]) -> Policy:
         if ref != "rules@0":

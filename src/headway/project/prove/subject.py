@@ -11,7 +11,6 @@ import msgspec
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.evidence import Evidence, Plan, Reliance
-from headway.project.decide.serving import baseline_ref
 from headway.promote import gate
 from headway.promote.standing import CandidatePolicy, CurrentPolicy
 
@@ -46,7 +45,7 @@ def current_policy(project: Opened, settings: TaskSettings, heads: Heads | None 
     entry = heads.current
     if entry is None:
         body = project.servings.body(settings)
-        ref = baseline_ref(body)
+        ref = project.servings.baseline_ref(body)
         digest = project.servings.baseline_digest(ref, body)
         return CurrentPolicy(ref=ref, digest=digest, expects="", alarmed=heads.alarmed)
     ref, digest = entry.policy, entry.policy_hash
@@ -68,7 +67,7 @@ def previous_policy(project: Opened, settings: TaskSettings) -> tuple[str, str]:
     body = project.servings.body(settings)
     if previous is not None:
         return project.servings.as_defined(body, previous.policy, previous.policy_hash)
-    ref = baseline_ref(body)
+    ref = project.servings.baseline_ref(body)
     return ref, project.servings.baseline_digest(ref, body)
 
 

@@ -19,6 +19,7 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.files import read_regular
+from headway.kits.reply.settings import reply_settings
 
 if TYPE_CHECKING:
     from headway.kits.models.language import Turn
@@ -164,10 +165,10 @@ class _Talk:
 
     def converse(self) -> None:
         """Read, answer, rate, until the end of input or /quit."""
-        settings = self.project.settings.task(self.task)
+        base = reply_settings(self.project.settings.task(self.task)).base
         current = self.project.current(self.task).ref
-        self.out.line(f"{self.task}: {current} on {settings.base}. /help lists commands, /quit ends.", style="dim")
-        if self.tty and (line := self._waits_for(settings.base)):
+        self.out.line(f"{self.task}: {current} on {base}. /help lists commands, /quit ends.", style="dim")
+        if self.tty and (line := self._waits_for(base)):
             self.out.line(line, style="dim")
         while (text := self._line("you> ")) is not None:
             if not text.strip():

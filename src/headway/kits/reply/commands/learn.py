@@ -11,6 +11,7 @@ from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
 from headway.kits.reply.knobs import LEARNERS, knobs_from
 from headway.kits.reply.learn.material import TrainingReadiness, readiness
+from headway.kits.reply.settings import reply_settings
 
 _NOT_DUE = 3
 
@@ -28,13 +29,13 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
         return None
     with session.project() as project:
         settings = project.settings.task(values["task"])
-        if (values["family"] or settings.family) != "language":
+        if settings.kind != "reply" or (values["family"] or settings.family) != "language":
             return None
         if not values["check"]:
             if not any(knob.startswith("resume=") for knob in values["knobs"]):
                 values["knobs"] = (*values["knobs"], "resume=true")
             return None
-        knobs = knobs_from(settings.learn)
+        knobs = knobs_from(reply_settings(settings).learn)
         told = readiness(project, settings.name, least=knobs.least, least_of_sign=knobs.least_of_sign)
     session.show(told)
     session.next(f"headway learn {settings.name}" if told.due else f"headway chat --role {settings.name}")

@@ -12,6 +12,7 @@ from headway.kits import models
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import InvalidInput, Unavailable
@@ -67,10 +68,11 @@ def material(project: Project, settings: TaskSettings) -> RatedMaterial:
     from headway.kits.reply.rewards import shape
     from headway.kits.reply.safety import detector_of
 
-    detect = detector_of(settings.detectors, project.folder)
+    own = reply_settings(settings)
+    detect = detector_of(own.detectors, project.folder)
     flag_replies(project, settings.name, detect)
     shape(project, settings.name)
-    base = str(getattr(settings, "base", "") or "smollm2")
+    base = own.base
     if base in project.settings.upstreams:
         raise InvalidInput(
             f"The base of {settings.name!r} is {_elsewhere(base)}.",
@@ -115,8 +117,9 @@ def wait_while(busy: Callable[[], bool], tell: Callable[[], None] = lambda: None
 def _other_roles(project: Project, settings: TaskSettings) -> list[tuple[str, str]]:
     """Liked replies of the other tasks on this base, to questions that never train."""
     found: list[tuple[str, str]] = []
+    base = reply_settings(settings).base
     for other in project.settings.tasks.values():
-        if other.kind == "reply" and other.name != settings.name and other.base == settings.base:
+        if other.kind == "reply" and other.name != settings.name and reply_settings(other).base == base:
             held = [
                 pair for pair in kept(project, other.name) if is_held_out(cluster_of(pair[0].decision.situation.text))
             ]
@@ -196,7 +199,7 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
             rewards.append(row.reward)
     mean = sum(rewards) / (len(rewards) + 10.0)
     good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
-    base = project.settings.task(task).base
+    base = reply_settings(project.settings.task(task)).base
     reasons = [f"The base is {_elsewhere(base)}"] if base in project.settings.upstreams else []
     if len(rewards) < least:
         reasons.append(f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {least} are needed")

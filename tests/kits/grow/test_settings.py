@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from headway import settings
+from headway.kits.grow import KIT as GROW
 from headway.nouns.core_kit import CORE
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.kit import Catalogue
 from tests.tally_kit import COUNTDOWN, KIT
 
-CATALOGUE = Catalogue((CORE, KIT))
+CATALOGUE = Catalogue((CORE, GROW, KIT))
 HEADS = 'heads = { op = ["GO", "STOP"], model = ["small", "large"], effort = ["low", "high"] }\n'
 
 
@@ -24,8 +25,8 @@ def task(text: str, kind: str = "factored") -> settings.TaskSettings:
 
 def test_heads_keep_their_order_in_the_stored_configuration() -> None:
     plan = task(HEADS + 'needs = { STOP = [] }\nmasks = { model = ["small"], effort = { STOP = [], GO = ["low"] } }\n')
-    assert plan.space.names == ("op", "model", "effort")
-    assert plan.space.relevant == ((True, True, True), (True, False, False))
+    assert plan.own.space.names == ("op", "model", "effort")
+    assert plan.own.space.relevant == ((True, True, True), (True, False, False))
     assert plan.floor == 0.0
     body = json.loads(settings.config(plan))
     assert [name for name, _ in body["heads"]] == ["op", "model", "effort"]
@@ -40,7 +41,7 @@ def test_a_choice_has_the_same_configuration_as_before_there_were_heads() -> Non
 
 def test_a_kit_brings_heads_by_name_and_by_world() -> None:
     for text in ('heads = "countdown"\n', 'world = "countdown"\n'):
-        space = task(text).space
+        space = task(text).own.space
         assert (space.heads, space.needs) == (COUNTDOWN.heads, COUNTDOWN.needs)
 
 
@@ -65,7 +66,7 @@ def test_a_kit_brings_heads_by_name_and_by_world() -> None:
         (HEADS + "masks = { model = { GO = [] } }\n", "tasks.plan.masks.model.GO is [], expected at least one"),
         (HEADS + 'masks = { model = { GOO = ["small"] } }\n', "Did you mean 'GO'?"),
         (HEADS + 'masks = { op = { GO = ["GO"] } }\n', "expected a list: the first head depends on nothing"),
-        (HEADS + 'actions = ["a"]\n', 'tasks.plan.actions is for tasks with kind = "choice" or "ranking"'),
+        (HEADS + 'actions = ["a"]\n', 'tasks.plan.actions is for tasks with kind = "choice";'),
         (HEADS + "floor = 2\n", "tasks.plan.floor is 2, expected a number from 0 to 1"),
     ],
 )

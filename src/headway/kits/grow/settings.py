@@ -11,23 +11,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Struct
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 from headway.nouns.factored import Factored, Head
 from headway.nouns.kit import Catalogue
+from headway.settings.strict import Setting
 from headway.settings.table import SettingsTable, quoted
 
-_Values = Mapping[str, Any]  # the keys that are read already
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_ACTS = Setting(acts=True)
+_Heads = tuple[tuple[str, tuple[str, ...]], ...]
 _HEADS = 'a table of heads and their choices, such as { op = ["ANSWER", "STOP"], model = ["small", "large"] }'
 _MOST_HEADS = 64
 _MOST_CHOICES = 1000
 
 
-def read_heads(catalogue: Catalogue, table: SettingsTable, values: _Values) -> tuple[tuple[str, tuple[str, ...]], ...]:
+class FactoredSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[tasks.NAME] with kind = "factored"."""
+
+    heads: Annotated[tuple[tuple[str, tuple[str, ...]], ...], _ACTS] = ()  # (name, choices) each, the lead first
+    needs: Annotated[Mapping[str, tuple[str, ...]], _ACTS] = _EMPTY  # which heads each choice of the lead uses
+    masks: Annotated[Mapping[str, Any], _ACTS] = _EMPTY  # what is allowed: head → choices, or lead choice → choices
+
+    @property
+    def space(self) -> Factored:
+        """The heads as a space."""
+        return Factored(tuple(Head(name, choices) for name, choices in self.heads), self.needs)
+
+
+def read_factored(catalogue: Catalogue, table: SettingsTable) -> FactoredSettings:
+    """The keys of a factored task; its heads may be those that a kit brings by name, or by its world."""
+    heads = _heads(catalogue, table)
+    needs = _needs(catalogue, table, heads)
+    return FactoredSettings(heads=heads, needs=needs, masks=_masks(table, heads, needs))
+
+
+def _heads(catalogue: Catalogue, table: SettingsTable) -> _Heads:
     """(name, choices) of each head, in the order of the file."""
-    if values["kind"] != "factored":
-        return ()
     value = table.values.get("heads", table.values.get("world", {}))
     if isinstance(value, str):
         return tuple((head.name, head.choices) for head in _space_of(catalogue, table, value).heads)
@@ -42,10 +65,7 @@ def read_heads(catalogue: Catalogue, table: SettingsTable, values: _Values) -> t
     return heads
 
 
-def needs_of(catalogue: Catalogue, table: SettingsTable, values: _Values) -> Mapping[str, tuple[str, ...]]:
-    """Which heads each choice of the first one uses."""
-    if values["kind"] != "factored":
-        return MappingProxyType({})
+def _needs(catalogue: Catalogue, table: SettingsTable, heads: _Heads) -> Mapping[str, tuple[str, ...]]:
     named = table.values.get("heads", table.values.get("world"))
     if isinstance(named, str):
         if "needs" in table:
@@ -53,16 +73,12 @@ def needs_of(catalogue: Catalogue, table: SettingsTable, values: _Values) -> Map
         return MappingProxyType(dict(_space_of(catalogue, table, named).needs))
     given = table.table("needs")
     needs = {choice: _names(table, ("needs", choice), used) for choice, used in given.items()}
-    _checked(table, "needs", values["heads"], needs)
+    _checked(table, "needs", heads, needs)
     return MappingProxyType(needs)
 
 
-def masks_of(table: SettingsTable, values: _Values) -> Mapping[str, Any]:
-    """What is always allowed: head → choices, or head → lead choice → choices."""
-    if values["kind"] != "factored":
-        return MappingProxyType({})
-    choices = dict(values["heads"])
-    lead = values["heads"][0][0]
+def _masks(table: SettingsTable, heads: _Heads, needs: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
+    choices, lead = dict(heads), heads[0][0]
     masks: dict[str, Any] = {}
     for head, allowed in table.table("masks").items():
         _known(table, ("masks", head), head, choices)
@@ -75,7 +91,7 @@ def masks_of(table: SettingsTable, values: _Values) -> Mapping[str, Any]:
             _known(table, ("masks", head, choice), choice, choices[lead])
         masks[head] = {
             choice: _allowed(
-                table, ("masks", head, choice), some, choices[head], least=head in values["needs"].get(choice, (head,))
+                table, ("masks", head, choice), some, choices[head], least=head in needs.get(choice, (head,))
             )
             for choice, some in allowed.items()
         }
