@@ -18,7 +18,7 @@ from headway.kits.grow.learner import learned  # noqa: E402
 from headway.kits.grow.morph.baselines import dense_schedules, fixed_schedule  # noqa: E402
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES  # noqa: E402
 from headway.kits.grow.morph.space import OPS  # noqa: E402
-from headway.kits.grow.morph.world import MorphWorld  # noqa: E402
+from headway.kits.grow.morph.taught import TaughtMorph  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
 from headway.nouns.errors import InvalidInput  # noqa: E402
 from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
@@ -96,11 +96,11 @@ def test_a_world_without_teachers_and_an_unknown_teacher_are_refused() -> None:
     with pytest.raises(InvalidInput, match="no teachers"):
         imitate(Training(ToyWorld, KNOBS, seed=3), "shown")
     with pytest.raises(InvalidInput, match="best schedul'"):
-        MorphWorld(2).teacher("best schedul")
+        TaughtMorph(2).teacher("best schedul")
 
 
 def test_a_baseline_of_morph_is_a_teacher() -> None:
-    world = MorphWorld(3, minibatches=1, batch=4, horizon=12)
+    world = TaughtMorph(3, minibatches=1, batch=4, horizon=12)
     world.reset(1)
     teacher, wanted = world.teacher("fixed schedule"), fixed_schedule()
     for _ in range(8):
@@ -111,7 +111,7 @@ def test_a_baseline_of_morph_is_a_teacher() -> None:
 
 def _sown(seed: int) -> list[tuple[int, int, str]]:
     """What the dense schedules germinate in two episodes of six hosts: step, host, blueprint."""
-    world = MorphWorld(6, minibatches=1, batch=4, horizon=12)
+    world = TaughtMorph(6, minibatches=1, batch=4, horizon=12)
     world.reset(1)
     choose, sown = dense_schedules(seed), []
     for step in range(2 * world.horizon):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.reply.learn.data import RatedReply, Sample, cluster_of, divided, graded, is_held_out
+from headway.kits.reply.learn.data import RatedReply, Sample, cluster_of, divided, graded, is_held_out, ordered
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from headway.kits.reply.learn.forgetting import Ewc, averaged, fisher, ordered, replayed  # noqa: E402
+from headway.kits.reply.learn.forgetting import Ewc, averaged, fisher, replayed  # noqa: E402
 from headway.kits.reply.learn.kto import Kto  # noqa: E402
 from headway.kits.reply.learn.trainer import Trainer  # noqa: E402
 from tests.kits.reply.rated import quick, replies, train_samples, tuned_model  # noqa: E402

@@ -39,7 +39,7 @@ KIT = Kit(
     worlds={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
         "scaffold": "headway.kits.grow.scaffold:scaffold",
-        "morph": "headway.kits.grow.morph.world:morph",
+        "morph": "headway.kits.grow.morph.taught:morph",
     },
     spaces={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",

@@ -11,8 +11,9 @@ was imitated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -25,14 +26,32 @@ from headway.kits.practice import ppo
 from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from headway.kits.grow.training import Training
+    import numpy as np
+
+    from headway.kits.grow.knobs import RecurrentKnobs
+    from headway.kits.grow.network import RecurrentNetwork
+    from headway.kits.grow.worlds import FactoredWorld
 
 
 _SEED = 5_003  # apart from that of practice
 _ROUNDS = 8  # rollouts from which the critic alone learns
 
 
-def imitate(training: Training, teacher: str) -> float:
+class Imitating(Protocol):
+    """What imitation needs of a training."""
+
+    make: Callable[[int], FactoredWorld]
+    knobs: RecurrentKnobs
+    seed: int
+    network: RecurrentNetwork
+    stage: FactoredStage
+    rng: np.random.Generator
+
+    @property
+    def horizon(self) -> int: ...
+
+
+def imitate(training: Imitating, teacher: str) -> float:
     """Learn what the teacher does; how often the network's likeliest operation is then the teacher's."""
     knobs, network = training.knobs, training.network
     world = training.make(knobs.envs * knobs.imitate_episodes)
@@ -63,7 +82,7 @@ def imitate(training: Training, teacher: str) -> float:
     return agreement
 
 
-def _fit_critic(training: Training) -> None:
+def _fit_critic(training: Imitating) -> None:
     """The network acts in the copies of practice, and its critic learns what that comes to; nothing else changes."""
     knobs, network = training.knobs, training.network
     device = network.means.device
@@ -88,7 +107,7 @@ def _fit_critic(training: Training) -> None:
                 optimiser.step()
 
 
-def _seen(training: Training, sequences: Sequences, packed: Packed) -> tuple[Tensor, Choices, Tensor]:
+def _seen(training: Imitating, sequences: Sequences, packed: Packed) -> tuple[Tensor, Choices, Tensor]:
     network, space = training.network, training.network.shape.space
     actions = sequences.actions.reshape(-1, len(space.heads))[packed.order]
     with precision(network, training.knobs):
@@ -98,7 +117,7 @@ def _seen(training: Training, sequences: Sequences, packed: Packed) -> tuple[Ten
     return value, chosen(space, scores, masks_of(sequences, packed.order), actions), actions[:, 0]
 
 
-def _loss(training: Training, sequences: Sequences, packed: Packed, returns: Tensor) -> Tensor:
+def _loss(training: Imitating, sequences: Sequences, packed: Packed, returns: Tensor) -> Tensor:
     knobs = training.knobs
     value, choices, lead = _seen(training, sequences, packed)
     first, *others = training.network.shape.space.names
@@ -111,7 +130,7 @@ def _loss(training: Training, sequences: Sequences, packed: Packed, returns: Ten
 
 
 @torch.no_grad()
-def _agreement(training: Training, sequences: Sequences, groups: list[Packed]) -> float:
+def _agreement(training: Imitating, sequences: Sequences, groups: list[Packed]) -> float:
     """The share of steps in which the teacher's operation has a probability above one half."""
     lead = training.network.shape.space.lead.name
     shares = [_seen(training, sequences, packed)[1].logs[lead].exp() > 0.5 for packed in groups]

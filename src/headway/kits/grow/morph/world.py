@@ -14,9 +14,8 @@ for one another; on CUDA everything stays on the device.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -164,12 +163,6 @@ class MorphWorld:
         if self._with_twin:
             self._twin = from_arrays("twin", HostRows, state, self.device)
         return self.present()
-
-    def teacher(self, name: str) -> Callable[[], Tensor]:
-        """What the baseline of this name does now, to be imitated."""
-        from headway.kits.grow.morph.baselines import baseline
-
-        return partial(baseline(name, self._streams["seeds"].initial_seed()), self)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -384,11 +377,3 @@ class MorphWorld:
 
 
 _SNAPSHOT = ("trunk", "seeds", "accuracy")
-
-
-def morph(*, count: int, **settings: Any) -> MorphWorld:
-    """The world `morph`."""
-    return MorphWorld(count, **settings)
-
-
-morph.family = "recurrent"  # type: ignore[attr-defined]  # what practises in it, if nobody says otherwise

@@ -10,7 +10,7 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headway.kits.next_action.improve.evaluation import Measurement, failed_on_base
 from headway.kits.next_action.improve.paired_test import PairedTest
@@ -22,7 +22,10 @@ from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.ids import decision_id
 
 if TYPE_CHECKING:
-    from headway.kits.next_action.improve.run import Run
+    from headway.kits.next_action.improve.evaluation import ProposalEvaluation
+    from headway.kits.next_action.improve.file_rules import FileRules
+    from headway.kits.next_action.improve.repository import Worktree
+    from headway.kits.next_action.improve.run_state import RunState
     from headway.project import Project
 
 __all__ = ["DETAILS", "PREDICTION", "play_round", "record", "reward_signal"]
@@ -31,7 +34,23 @@ DETAILS, PREDICTION = "next_action", "prediction"
 _SIGNALS = ("reward", "composite_delta")
 
 
-def play_round(run: Run) -> RoundResult:
+class Playing(Protocol):
+    """What a round needs of its run."""
+
+    project: Project
+    name: str
+    settings: ImproverSettings
+    state: RunState
+    rules: FileRules
+    tree: Worktree
+    evaluation: ProposalEvaluation
+
+    def spent_s(self) -> float: ...
+    def share(self) -> float: ...
+    def snapshot(self, name: str) -> Path: ...
+
+
+def play_round(run: Playing) -> RoundResult:
     """Play the open round, or the next one."""
     state = run.state
     if state.open is None:
@@ -54,7 +73,7 @@ def play_round(run: Run) -> RoundResult:
     return result
 
 
-def _choose(run: Run, open_round: OpenRound) -> dict[str, Any]:
+def _choose(run: Playing, open_round: OpenRound) -> dict[str, Any]:
     """Predict, then let the task's policy decide among the proposals that are left; the decision is stored."""
     project, state, settings = run.project, run.state, run.settings
     titles = list(state.pending)
@@ -78,7 +97,7 @@ def _choose(run: Run, open_round: OpenRound) -> dict[str, Any]:
 
 
 def _predictions(
-    run: Run, offers: list[dict[str, Any]], situation: dict[str, Any]
+    run: Playing, offers: list[dict[str, Any]], situation: dict[str, Any]
 ) -> dict[str, dict[str, float | None]]:
     """Predicted reward and its 80% interval by candidate; empty if the current policy predicts nothing."""
     settings = run.settings
@@ -98,7 +117,7 @@ def _predictions(
 class _Remark:
     """Makes the result of a round."""
 
-    run: Run
+    run: Playing
     open_round: OpenRound
     proposal: Proposal
 
@@ -120,7 +139,7 @@ class _Remark:
         )
 
 
-def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> RoundResult:
+def _measured(run: Playing, open_round: OpenRound, remark: _Remark, commit: str) -> RoundResult:
     """Pairs of measurements until the test ends, a measurement fails, or the time is used up."""
     settings, sign = run.settings, run.settings.sign
     width = None if settings.range is None else settings.range[1] - settings.range[0]
@@ -148,7 +167,7 @@ def _measured(run: Run, open_round: OpenRound, remark: _Remark, commit: str) -> 
     return remark("reverted", test.why, **figures)
 
 
-def _pair(run: Run, candidate: Path, base: Path, *, candidate_first: bool) -> tuple[Measurement, Measurement]:
+def _pair(run: Playing, candidate: Path, base: Path, *, candidate_first: bool) -> tuple[Measurement, Measurement]:
     """Both measurements, in the drawn order. A failure of the unchanged files ends the run: it says nothing about the
     proposal. Where the sandbox could not run the proposal, the unchanged files show whose fault that is."""
     measured: dict[Path, Measurement] = {}

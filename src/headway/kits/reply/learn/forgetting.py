@@ -9,7 +9,6 @@ ordered           a curriculum: clear and short cases first
 from __future__ import annotations
 
 import random
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,25 +22,11 @@ from headway.nouns.errors import Conflict
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.lora import Adapter
-    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.learn.objective import TrainingState
 
 
 _AGES = 4  # quarters of the history that replay draws from evenly
 _CLIP = 10.0  # importance of a weight, as a multiple of the mean
-
-
-def ordered(samples: Sequence[Sample], places: Sequence[int]) -> list[int]:
-    """Places with clear and short cases first, in four levels; within a level the given order stays."""
-
-    def ranks(values: Sequence[float]) -> dict[int, float]:
-        order = sorted(values)
-        below = [bisect_left(order, value) / max(1, len(places) - 1) for value in values]  # equal values share a rank
-        return dict(zip(places, below, strict=True))
-
-    doubt = ranks([-abs(samples[place].reward) for place in places])
-    length = ranks([float(len(samples[place])) for place in places])
-    level = {place: int(min(3.0, 2.0 * (doubt[place] + length[place]))) for place in places}
-    return sorted(places, key=lambda place: level[place])
 
 
 def replayed(old: Sequence[Sample], count: int, *, seed: int) -> list[Sample]:
@@ -61,7 +46,7 @@ def replayed(old: Sequence[Sample], count: int, *, seed: int) -> list[Sample]:
     return chosen
 
 
-def fisher(trainer: Trainer, places: Sequence[int]) -> list[Tensor]:
+def fisher(trainer: TrainingState, places: Sequence[int]) -> list[Tensor]:
     """The diagonal Fisher information of the adapter's matrices on samples: mean squared gradient of log π.
 
     Clipped at ten times the mean, so that a few weights do not freeze all.

@@ -20,7 +20,7 @@ from headway.kits.reply.learn.objective import LossOfRows
 from headway.kits.reply.learn.scorer import TokenRow
 
 if TYPE_CHECKING:
-    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.learn.objective import TrainingState
 
 
 _KEPT = 0.9  # of the reference, at each look
@@ -46,7 +46,7 @@ class Kto:
     def samples(self, samples: Sequence[Sample]) -> list[Sample]:
         return list(samples)
 
-    def prepare(self, trainer: Trainer) -> None:
+    def prepare(self, trainer: TrainingState) -> None:
         self.beta = self.beta or beta_for(len(trainer.samples))
         self._rivals = _rivals(trainer.samples)
         places = list(range(len(trainer.rows)))
@@ -59,10 +59,10 @@ class Kto:
             with trainer.tuned.adapter.off():
                 self._others_base = trainer.scores(self._others)
 
-    def begin_epoch(self, trainer: Trainer, epoch: int) -> None:
+    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None:
         pass
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
+    def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
         self._look(trainer, places)
         rivals = [self._rivals[place] for place in places if place in self._rivals]
         scored = trainer.score([*places, *rivals])
@@ -94,7 +94,7 @@ class Kto:
         }
         return LossOfRows(loss, metrics)
 
-    def _look(self, trainer: Trainer, places: Sequence[int]) -> None:
+    def _look(self, trainer: TrainingState, places: Sequence[int]) -> None:
         """Move the reference towards the mean shift of some mismatched pairs; never below 0, never a gradient."""
         few = places[: max(1, round(len(places) * self._share))] if self._share else ()
         if not few or len(trainer.rows) < 2:

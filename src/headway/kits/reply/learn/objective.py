@@ -1,16 +1,38 @@
-"""What a learner is to the trainer: a loss over replies, with what it keeps between updates."""
+"""What a learner is to the trainer: a loss over replies, with what it keeps between updates; and what it is told."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-from headway.kits.reply.learn.data import Sample
+from headway.kits.reply.knobs import LanguageKnobs
+from headway.kits.reply.learn.controller import KlController
+from headway.kits.reply.learn.data import Sample, ordered
+from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
+from headway.kits.reply.learn.tuned import TunedModel
 
-if TYPE_CHECKING:
-    from headway.kits.reply.learn.trainer import Trainer
+_SCORED_ROWS = 8
+
+
+@dataclass(slots=True)
+class TrainerCounts:
+    """Where a run is."""
+
+    updates: int = 0
+    rows: int = 0
+    tokens: int = 0
+    epoch: int = 0
+    place: int = 0  # update within the epoch
+    stopped: str = ""
+    pulled: float = 1.0  # what the adapter was scaled by at the end, to be within the budget
+    finished: bool = False
+    curve: list[tuple[int, float, float]] = field(default_factory=list)  # update, loss, KL
 
 
 class LossOfRows(NamedTuple):
@@ -30,13 +52,13 @@ class TrainingObjective(Protocol):
         """Those that it learns from."""
         ...
 
-    def prepare(self, trainer: Trainer) -> None:
+    def prepare(self, trainer: TrainingState) -> None:
         """Called once, with the adapter as it starts."""
         ...
 
-    def begin_epoch(self, trainer: Trainer, epoch: int) -> None: ...
+    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None: ...
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:
+    def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:
         """The loss of these samples (places in `trainer.samples`), its mean over them."""
         ...
 
@@ -51,3 +73,64 @@ class TrainingObjective(Protocol):
         ...
 
     def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None: ...
+
+
+class TrainingState:
+    """A tuned model, its samples and where the run is: what learners, penalties and snapshots see of a trainer."""
+
+    def __init__(
+        self,
+        tuned: TunedModel,
+        samples: Sequence[Sample],
+        objective: TrainingObjective,
+        knobs: LanguageKnobs,
+        *,
+        seed: int,
+    ) -> None:
+        self.tuned, self.knobs, self.seed, self.objective = tuned, knobs, seed, objective
+        self.samples = objective.samples(samples)
+        self.rows = [TokenRow(sample.prompt, sample.reply) for sample in self.samples]
+        self.mean_length = float(np.mean([len(row.reply) for row in self.rows])) if self.rows else 1.0
+        self.controller = KlController(knobs.budget)
+        self.counts = TrainerCounts()
+        self.base: list[Tensor] = []  # log π_0 of every sample, token by token
+        self.last: dict[str, float] = {}
+        self._size = knobs.batch * knobs.accumulate
+        self.optimizer: torch.optim.Optimizer  # of a run that has begun
+
+    def plan(self, epoch: int) -> list[list[int]]:
+        """The samples of each update of an epoch."""
+        places = list(range(len(self.samples)))
+        random.Random(f"{self.seed}/{epoch}").shuffle(places)
+        if epoch == 0 and self.knobs.curriculum:
+            places = ordered(self.samples, places)
+        return [places[start : start + self._size] for start in range(0, len(places), self._size)]
+
+    def passes(self, places: Sequence[int]) -> list[list[int]]:
+        """The samples of each forward pass of an update; those of about one length together."""
+        by_length = sorted(places, key=lambda place: len(self.rows[place]))
+        return [by_length[start : start + self.knobs.batch] for start in range(0, len(places), self.knobs.batch)]
+
+    def score(self, places: Sequence[int], *, hidden: bool = False) -> ScoredRows:
+        """log π of samples, with gradients."""
+        return self.tuned.scorer.rows([self.rows[place] for place in places], hidden=hidden)
+
+    @torch.no_grad()
+    def scores(self, rows: Sequence[TokenRow]) -> list[Tensor]:
+        """Log-probabilities of rows without gradients, in the order given."""
+        scores: dict[int, Tensor] = {}
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        for start in range(0, len(order), _SCORED_ROWS):
+            few = order[start : start + _SCORED_ROWS]
+            scored = self.tuned.scorer.rows([rows[place] for place in few])
+            for line, place in enumerate(few):
+                scores[place] = scored.logprobs[line, : len(rows[place].reply)].clone()
+        return [scores[place] for place in range(len(rows))]
+
+    def padded(self, vectors: Sequence[Tensor], places: Sequence[int]) -> Tensor:
+        """[row, token] of one vector per sample, with zeros after its end."""
+        chosen = [vectors[place] for place in places]
+        return torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
+
+    def column(self, values: Sequence[Any], dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.tensor(values, dtype=dtype, device=self.tuned.scorer.device)

@@ -27,7 +27,7 @@ from headway.kits.reply.learn.losses import (
 from headway.kits.reply.learn.objective import LossOfRows
 
 if TYPE_CHECKING:
-    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.learn.objective import TrainingState
 
 
 _FEW = 100  # ratings below which λ is 1
@@ -65,7 +65,7 @@ class Ppo:
         """Replies that this base wrote: a ratio needs the probabilities with which they were drawn."""
         return [sample for sample in samples if sample.logged and len(sample.logged) == len(sample.reply)]
 
-    def prepare(self, trainer: Trainer) -> None:
+    def prepare(self, trainer: TrainingState) -> None:
         width = trainer.tuned.network.config.get_text_config().hidden_size
         self.head = ValueHead(width).to(trainer.tuned.scorer.device)
         rewards = [sample.reward for sample in trainer.samples]
@@ -73,7 +73,7 @@ class Ppo:
         self.lam = self.knobs.lam or (1.0 if len(rewards) < _FEW else 0.95)
 
     @torch.no_grad()
-    def begin_epoch(self, trainer: Trainer, epoch: int) -> None:
+    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None:
         """The current policy becomes the proximal one; scored in the epoch's own batches, so that the ratio is 1."""
         self.vectors = {name: [torch.empty(0)] * len(trainer.rows) for name in _KEPT}
         self.dropped = set()
@@ -83,7 +83,7 @@ class Ppo:
         self.vectors["advantage"] = [scaled(vector, deviation) for vector in self.vectors["advantage"]]
         self._fresh = True
 
-    def _judge(self, trainer: Trainer, places: Sequence[int]) -> None:
+    def _judge(self, trainer: TrainingState, places: Sequence[int]) -> None:
         """Rewards, values and advantages of samples under the proximal policy."""
         samples = [trainer.samples[place] for place in places]
         scored = trainer.score(places, hidden=True)
@@ -105,7 +105,7 @@ class Ppo:
         assert self.head is not None
         return shrunk_values(self.head(hidden), self.mean, ratings)
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:
+    def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:
         del epoch
         scored = trainer.score(places, hidden=True)
         assert scored.hidden is not None

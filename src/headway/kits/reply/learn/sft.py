@@ -12,7 +12,7 @@ from headway.kits.reply.learn.losses import likelihood
 from headway.kits.reply.learn.objective import LossOfRows
 
 if TYPE_CHECKING:
-    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.learn.objective import TrainingState
 
 
 class Sft:
@@ -23,13 +23,13 @@ class Sft:
     def samples(self, samples: Sequence[Sample]) -> list[Sample]:
         return [sample for sample in samples if sample.liked]
 
-    def prepare(self, trainer: Trainer) -> None:
+    def prepare(self, trainer: TrainingState) -> None:
         pass
 
-    def begin_epoch(self, trainer: Trainer, epoch: int) -> None:
+    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None:
         pass
 
-    def loss(self, trainer: Trainer, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
+    def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
         scored = trainer.score(places)
         weights = trainer.column([trainer.samples[place].weight for place in places])
         loss = likelihood(scored.logprobs, scored.mask, weights)

@@ -17,7 +17,7 @@ from headway.observe.damage import UNREADABLE
 from headway.observe.run_log import RunLog, write_snapshot
 
 if TYPE_CHECKING:
-    from headway.kits.reply.learn.trainer import Trainer
+    from headway.kits.reply.learn.objective import TrainingState
 
 __all__ = ["METRICS", "RunSnapshot"]
 
@@ -41,7 +41,7 @@ class RunSnapshot:
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save(self, trainer: Trainer) -> None:
+    def save(self, trainer: TrainingState) -> None:
         from safetensors.torch import save
 
         tensors, told = trainer.objective.state()
@@ -61,7 +61,7 @@ class RunSnapshot:
         weights = save({key: value.cpu().clone() for key, value in arrays.items()})
         write_snapshot(self.folder, f"weights-{trainer.counts.updates}.safetensors", weights, body)
 
-    def restore(self, trainer: Trainer) -> bool:
+    def restore(self, trainer: TrainingState) -> bool:
         """Continue from the snapshot, if it is of this very run."""
         from safetensors import SafetensorError
         from safetensors.torch import load
@@ -83,7 +83,7 @@ class RunSnapshot:
         RunLog(self.folder).forget_after("update", trainer.counts.updates)
         return True
 
-    def _identity_of(self, trainer: Trainer) -> str:
+    def _identity_of(self, trainer: TrainingState) -> str:
         if not self._identity:
             digest = hashlib.sha256()
             told = [trainer.objective.name, trainer.seed, asdict(trainer.knobs), trainer.tuned.base_hash]
@@ -96,7 +96,7 @@ class RunSnapshot:
         return self._identity
 
 
-def _fill(trainer: Trainer, arrays: Mapping[str, torch.Tensor]) -> None:
+def _fill(trainer: TrainingState, arrays: Mapping[str, torch.Tensor]) -> None:
     with torch.no_grad():
         for place, matrix in enumerate(trainer.tuned.adapter.parameters()):
             matrix.copy_(arrays[f"adapter.{place}"])

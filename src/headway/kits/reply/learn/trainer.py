@@ -10,10 +10,8 @@ metrics.jsonl, in the form of the other kits: update, steps (replies read), seco
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,10 @@ from torch import Tensor
 
 from headway.kits.reply.knobs import LanguageKnobs
 from headway.kits.reply.learn.anchors import CHECKING
-from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample
-from headway.kits.reply.learn.forgetting import ordered
 from headway.kits.reply.learn.losses import anchor_kl
-from headway.kits.reply.learn.objective import TrainingObjective
-from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
+from headway.kits.reply.learn.objective import TrainingObjective, TrainingState
+from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.snapshot import RunSnapshot
 from headway.kits.reply.learn.tuned import TunedModel
 from headway.nouns.errors import Unavailable
@@ -37,25 +33,9 @@ from headway.nouns.protocols import Progress
 _MOST_NORM = 1.0
 _MOST_PULLS = 8
 _MOST_WORSE = 0.02  # nats per token on general texts: a perplexity of 1.02 times the base's
-_SCORED_ROWS = 8
 
 
-@dataclass(slots=True)
-class TrainerCounts:
-    """Where a run is."""
-
-    updates: int = 0
-    rows: int = 0
-    tokens: int = 0
-    epoch: int = 0
-    place: int = 0  # update within the epoch
-    stopped: str = ""
-    pulled: float = 1.0  # what the adapter was scaled by at the end, to be within the budget
-    finished: bool = False
-    curve: list[tuple[int, float, float]] = field(default_factory=list)  # update, loss, KL
-
-
-class Trainer:
+class Trainer(TrainingState):
     """One training run of one learner."""
 
     def __init__(
@@ -69,16 +49,8 @@ class Trainer:
         work: Path | None = None,
         penalties: Sequence[Any] = (),
     ) -> None:
-        self.tuned, self.knobs, self.seed, self.objective = tuned, knobs, seed, objective
-        self.samples = objective.samples(samples)
+        super().__init__(tuned, samples, objective, knobs, seed=seed)
         self.penalties = tuple(penalties)  # functions (adapter) → loss, such as EWC
-        self.rows = [TokenRow(sample.prompt, sample.reply) for sample in self.samples]
-        self.mean_length = float(np.mean([len(row.reply) for row in self.rows])) if self.rows else 1.0
-        self.controller = KlController(knobs.budget)
-        self.counts = TrainerCounts()
-        self.base: list[Tensor] = []  # log π_0 of every sample, token by token
-        self.last: dict[str, float] = {}
-        self._size = knobs.batch * knobs.accumulate
         self._anchors = tuned.anchor_rows()
         self._anchor_logprobs: dict[int, Tensor] = {}
         self._snapshot = None if work is None else RunSnapshot(work)
@@ -149,19 +121,6 @@ class Trainer:
         """Updates of a whole run."""
         return self.knobs.epochs * -(-len(self.samples) // self._size)
 
-    def plan(self, epoch: int) -> list[list[int]]:
-        """The samples of each update of an epoch."""
-        places = list(range(len(self.samples)))
-        random.Random(f"{self.seed}/{epoch}").shuffle(places)
-        if epoch == 0 and self.knobs.curriculum:
-            places = ordered(self.samples, places)
-        return [places[start : start + self._size] for start in range(0, len(places), self._size)]
-
-    def passes(self, places: Sequence[int]) -> list[list[int]]:
-        """The samples of each forward pass of an update; those of about one length together."""
-        by_length = sorted(places, key=lambda place: len(self.rows[place]))
-        return [by_length[start : start + self.knobs.batch] for start in range(0, len(places), self.knobs.batch)]
-
     def _prepare(self) -> None:
         self.tuned.network.eval()  # no dropout: the same input gives the same numbers
         with self.tuned.adapter.off():
@@ -221,32 +180,6 @@ class Trainer:
         self.optimizer.param_groups[0]["lr"] = rate
         self.optimizer.step()
         sums |= {"gradient_norm": norm, "rate": rate}
-
-    # -- what objectives use
-
-    def score(self, places: Sequence[int], *, hidden: bool = False) -> ScoredRows:
-        """log π of samples, with gradients."""
-        return self.tuned.scorer.rows([self.rows[place] for place in places], hidden=hidden)
-
-    @torch.no_grad()
-    def scores(self, rows: Sequence[TokenRow]) -> list[Tensor]:
-        """Log-probabilities of rows without gradients, in the order given."""
-        scores: dict[int, Tensor] = {}
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        for start in range(0, len(order), _SCORED_ROWS):
-            few = order[start : start + _SCORED_ROWS]
-            scored = self.tuned.scorer.rows([rows[place] for place in few])
-            for line, place in enumerate(few):
-                scores[place] = scored.logprobs[line, : len(rows[place].reply)].clone()
-        return [scores[place] for place in range(len(rows))]
-
-    def padded(self, vectors: Sequence[Tensor], places: Sequence[int]) -> Tensor:
-        """[row, token] of one vector per sample, with zeros after its end."""
-        chosen = [vectors[place] for place in places]
-        return torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
-
-    def column(self, values: Sequence[Any], dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.tensor(values, dtype=dtype, device=self.tuned.scorer.device)
 
     def tensors(self) -> Mapping[str, Any]:
         return self.tuned.adapter.tensors()
