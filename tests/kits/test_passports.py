@@ -137,6 +137,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "errors": lambda _, when: when.endswith(".") or pytest.fail("an error code is explained by a sentence"),
     "crews": lambda _, path: takes(load(path), "workers"),
     "demos": is_command,
+    "stores": lambda _, path: takes(load(path), "url", "durability"),
     "observers": lambda _, path: takes(load(path), "project"),
     "verbs": lambda name, path: (load(path) and name == path.rpartition(":")[2]) or pytest.fail(f"{name} is {path}"),
     "calls": lambda _, path: load(path)._send or pytest.fail("it is no ServerVerb"),

@@ -1,7 +1,7 @@
 """The interface of a store on either database: read, write in transactions, lock, migrate.
 
     open_database(Path(".headway/headway.db"))                        # SQLite: `sqlite.py`
-    open_database("postgresql://headway@db.example.com/headway")      # PostgreSQL: `postgres.py`
+    open_database("postgresql://headway@db.example.com/headway")      # PostgreSQL: the kit `postgres`
 
 SQL in other modules is written once, for both: `?` marks values, JSON is plain text, RETURNING replaces the last row
 id, there is no scalar MIN or MAX, and every selected column is grouped or aggregated. Where the dialects differ, this

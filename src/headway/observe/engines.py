@@ -1,23 +1,24 @@
-"""The two engines of the store."""
+"""The engines of the store: SQLite, and what kits bring for URLs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from headway.nouns.kit import catalogue, load
 from headway.observe.database import Database, Durability
 
 
 def open_database(place: Path | str, durability: Durability = "power") -> Database:
-    """The store at a path (SQLite) or a URL (PostgreSQL), created and migrated as needed."""
+    """The store at a path (SQLite) or a URL (of a built-in kit), created and migrated as needed."""
     database: Database
     if isinstance(place, Path):
         from headway.observe.sqlite import SQLite
 
         database = SQLite(place, durability)
     else:
-        from headway.observe.postgres import Postgres
-
-        database = Postgres(place, durability)
+        scheme = place.partition(":")[0]
+        engine = catalogue().look_up("stores", scheme, called="kind of store", code="settings_bad_value")
+        database = load(engine)(place, durability)
     try:
         database.migrate()
     except BaseException:

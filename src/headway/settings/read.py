@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
@@ -91,7 +91,7 @@ def parse(
     hint = "A key is named by key_env and kept in that environment variable."
     servers = root.named("upstreams", KEYS["upstreams"], hint=hint)
     upstreams = {name: read(Upstream, table, name=name) for name, table in servers}
-    store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""))
+    store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""), catalogue)
     alerts = read(AlertSettings, _section(root, "alerts"))
     return Settings(
         directory=directory,
@@ -133,20 +133,20 @@ def _server(table: SettingsTable, store: StoreSettings) -> ServerSettings:
     return server
 
 
-def _store(table: SettingsTable, override: str) -> StoreSettings:
+def _store(table: SettingsTable, override: str, catalogue: Catalogue) -> StoreSettings:
     def url(table: SettingsTable, _: Mapping[str, Any]) -> str:
-        return _store_url(table, override)
+        return _store_url(table, override, catalogue.all("stores"))
 
     return read(StoreSettings, table, {"url": url, "redact": _redact})
 
 
-def _store_url(table: SettingsTable, override: str) -> str:
+def _store_url(table: SettingsTable, override: str, schemes: Container[str]) -> str:
     url = override or (table.text("url") if "url" in table else "sqlite")
     if url == "sqlite":
         return url
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("postgresql", "postgres") and bool(parts.path.strip("/") or parts.hostname)
+        usable = parts.scheme in schemes and bool(parts.path.strip("/") or parts.hostname)
     except ValueError:
         usable = False
     if not usable:  # it may contain a password: never repeated

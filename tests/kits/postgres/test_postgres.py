@@ -229,7 +229,7 @@ def test_a_role_without_rights_is_refused_with_the_grant(postgres, guarded):
 def test_a_missing_driver_names_the_extra(monkeypatch):
     import sys
 
-    for name in [module for module in sys.modules if module.startswith(("psycopg", "headway.observe.postgres"))]:
+    for name in [module for module in sys.modules if module.startswith(("psycopg", "headway.kits.postgres."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(HeadwayError) as error:

@@ -27,9 +27,9 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
+from headway.kits.postgres.driver import COUNTER, TABLES, Link, lost, ours, schema_of, shown
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting
-from headway.observe.postgres_driver import COUNTER, TABLES, Link, lost, ours, schema_of, shown
 
 try:
     import psycopg

@@ -1,0 +1,7 @@
+"""Fixtures of the store's tests."""
+
+from __future__ import annotations
+
+from tests.observe.conftest import decision, ground
+
+__all__ = ["decision", "ground"]
