@@ -94,7 +94,7 @@ def derived(project: Project) -> tuple[str, str]:
         "power": 0.8, "alpha": 0.04,
     })  # fmt: skip
     project.ledger.append(entry)
-    project.rollback("route", to=policy, why="plantedarm-two was bad for plantedrole-0")
+    project.rollback("route", to=policy, why="plantedarm-two was bad for plantedrole-0", who="plantedrater-2")
     return policy, evidence.id
 
 
@@ -114,8 +114,7 @@ def test_no_word_of_deleted_rows_remains_in_what_was_derived_from_them(opened: O
         assert list(places(project, word)), f"{word} is nowhere: the test shows nothing about it"
     done = project.erase(DeletionFilter(before=project.clock() + 10))
     assert done.decisions == 160
-    left = [place for place in places(project, "planted") if not place.startswith(("configs", "vectors"))]
-    assert not left
+    assert not list(places(project, "planted"))
     evidence = stored_evidence(project, known)
     assert 'text contains "[deleted' in next(rater.region for rater in evidence.raters if rater.region)
     names = {rater.name for rater in evidence.raters if not rater.members}
@@ -128,6 +127,25 @@ def test_no_word_of_deleted_rows_remains_in_what_was_derived_from_them(opened: O
     assert pick.policy == policy, "the policy still decides"
     again = opened()
     assert again.registry.read(again.registry.find(policy))
+
+
+def test_configurations_and_key_names_that_no_row_has_any_more_are_deleted(opened: Opened) -> None:
+    project = opened(
+        '[tasks.route]\nactions = ["plantedarm-one", "plantedarm-two"]\nreward = { reward = 1.0 }\n[tasks.other]\n'
+    )
+    pick = project.decide("route", "a text", key="plantedkey-0")
+    project.signal(pick.id, reward=1.0, rater="plantedkey-0")
+    kept = project.decide("other", "a text", ["a", "b"], key="plantedkey-1")
+    body = {"encoder": "", "note": "plantedarm-one"}
+    project.ledger.keep_config("c0nf16", body)
+    assert len(list(places(project, "plantedarm"))) >= 2
+    project.erase(DeletionFilter(decision=pick.id))
+    assert not list(places(project, "plantedarm"))
+    assert not list(places(project, "plantedkey-0"))
+    assert list(places(project, "plantedkey-1")), "the other decision was made with it"
+    assert project.query.config(project.query.decision(kept.id).config_hash)
+    again = project.decide("route", "a text", key="plantedkey-0")
+    assert project.query.config(project.query.decision(again.id).config_hash)
 
 
 def test_words_of_other_rows_stay(opened: Opened) -> None:

@@ -6,10 +6,10 @@
         erase(connection, wanted, matched)                   # all or nothing
 
 Deleting a decision deletes its signals, outcomes, details and provenance and, if nothing else uses them, its candidate
-set, its episode with the episode's signals, and the names of its role, signals and raters. Decisions that repeat a
-deleted draw stay without an outcome. Draws that lose some of their signals lose their outcome too, but for the number
-of its first row: a policy that was trained on them has read them. The settling marks move back before those signals, so
-that the draws settle again, even after a crash in between.
+set, its configuration, its episode with the episode's signals, and the names of its role, key, signals and raters.
+Decisions that repeat a deleted draw stay without an outcome. Draws that lose some of their signals lose their outcome
+too, but for the number of its first row: a policy that was trained on them has read them. The settling marks move back
+before those signals, so that the draws settle again, even after a crash in between.
 
 Not covered: exports, backups and learned policies (`project.erase` lists the bundles). For evidence and the ledger, see
 `erased_words`.
@@ -264,6 +264,9 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
     deleted["raters"] = _delete_names(connection, "rater", "SELECT rater_id FROM signals")
     _delete_names(connection, "signal", "SELECT name_id FROM signals")
     _delete_names(connection, "role", "SELECT role_id FROM decisions")
+    holders = ("decisions", "episodes", "experiences")
+    _delete_names(connection, "key", " UNION ".join(f"SELECT key_id FROM {table}" for table in holders))
+    _delete(connection, "configs WHERE id NOT IN (SELECT config_id FROM decisions)")
     _delete(connection, "imports WHERE id NOT IN (SELECT import_id FROM imported)")
     if wanted.before is not None:
         sql, values = _steps(wanted.before, matched)

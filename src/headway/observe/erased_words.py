@@ -4,7 +4,7 @@
     gone = remaining(connection, before)                                  # after the deletion: that no row has any more
     rewrite(connection, clean)                                            # each document, by a function
 
-The documents are the texts of evidence and of the ledger, and the results of jobs.
+The documents are the texts of evidence and of the ledger, the results of jobs, and who asked for either.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ QUOTED = re.compile(r'text contains "([^"]*)"')  # a word of a text, in the regi
 _EDGE = ".,;:!?\"'()[]{}<>"  # not part of a word at its ends
 _LONGEST = 20_000  # characters of a text that are read
 _WORD, _TOKEN = re.compile(r"\S+"), re.compile(r"\w+")
+_PLAIN = ("why", "who", "key")  # the other documents are JSON
 _DOCUMENTS = (
     ("evidence", "id", "body"),
     ("ledger", "seq", "why"),
+    ("ledger", "seq", "who"),
+    ("jobs", "seq", "key"),
     ("ledger", "seq", "detail"),
     ("jobs", "seq", "result"),
 )
@@ -56,16 +59,16 @@ def strings(value: Any) -> Iterator[str]:
 def documents(connection: Connection) -> Iterator[str]:
     """The texts of the documents."""
     for _, _, column, body, _ in _rows(connection):
-        yield from (body,) if column == "why" else strings(loads(body))
+        yield from (body,) if column in _PLAIN else strings(loads(body))
 
 
-def rewrite(connection: Connection, clean: Callable[[Any], Any]) -> None:
-    """Replace every document that `clean` changes; it is given a text or plain values."""
+def rewrite(connection: Connection, clean: Callable[[Any, str], Any]) -> None:
+    """Replace every document that `clean` changes; it is given a text or plain values, and the column."""
     for table, key, column, body, identifier in _rows(connection):
-        value = body if column == "why" else loads(body)
-        changed = clean(value)
+        value = body if column in _PLAIN else loads(body)
+        changed = clean(value, column)
         if changed != value:
-            text = changed if column == "why" else dumps(changed)
+            text = changed if column in _PLAIN else dumps(changed)
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (text, identifier))
 
 

@@ -11,7 +11,8 @@ A bundle is named by the hash of its first content. With the new header it has a
 deletion in the ledger vouches for; its weights stay as they are. A policy that could not be built with the new header
 keeps its old one, and is reported.
 
-Not covered: reasons that a person wrote, unless they repeat a name; `configs`, which repeat headway.toml.
+Not covered: reasons that a person wrote, unless they repeat a name; configurations of remaining rows, which repeat
+headway.toml.
 """
 
 from __future__ import annotations
@@ -59,7 +60,12 @@ def forget(project: Opened, connection: Connection, before: Gone) -> tuple[dict[
     kept: list[str] = []
     if not (gone.raters or gone.named or gone.quoted):
         return hashes, kept
-    rewrite(connection, lambda value: _Rewriter(gone, value).replaced(value))
+
+    def clean(value: Any, column: str) -> Any:
+        rewriter = _Rewriter(gone, value)
+        return rewriter.rater(value) if column in ("who", "key") else rewriter.replaced(value)
+
+    rewrite(connection, clean)
     for digest, plain in _headers(project):
         parts = {name: _Rewriter(gone, plain[name], exact=True).replaced(plain[name]) for name in _OF_ROWS}
         if all(parts[name] == plain[name] for name in parts):
@@ -89,11 +95,11 @@ class _Rewriter:
         if name in FIXED:
             return value
         if name in ("trusted", "trusted_keys", "members"):
-            return [self._rater(one) for one in value]
+            return [self.rater(one) for one in value]
         if isinstance(value, Mapping):
             of_rater = "own" in value and "region" in value  # a RaterShare
             return {
-                key if key in _KEYS else self._text(key): self._rater(inner)
+                key if key in _KEYS else self._text(key): self.rater(inner)
                 if of_rater and key == "name"
                 else inner
                 if self._exact and isinstance(inner, str)
@@ -109,11 +115,11 @@ class _Rewriter:
             return self._mark(text) if text in self._gone.named or text in self._gone.raters else text
         return self._pattern.sub(lambda match: self._mark(match[0]), text)
 
-    def _rater(self, name: str) -> str:
+    def rater(self, name: str) -> str:
         """A rater, or a group of raters: their names, with a comma between them."""
         if name in self._gone.raters:
             return self._mark(name)
-        return ", ".join(map(self._rater, name.split(", "))) if ", " in name else name
+        return ", ".join(map(self.rater, name.split(", "))) if ", " in name else name
 
     def _mark(self, word: str) -> str:
         return self._marks.setdefault(word, f"[deleted {self._first + len(self._marks)}]")
