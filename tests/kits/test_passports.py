@@ -68,7 +68,6 @@ def is_kind(name: str, kind: Kind) -> None:
         (kind.explain, "project decision"),
         (kind.replay, "project decision"),
         (kind.knobs, "settings"),
-        (kind.template, "new"),
     ):
         if path:
             takes(load(path), *words.split())

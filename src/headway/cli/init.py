@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 
+from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, pairs, typed, verb
+from headway.nouns.kind import Kind
 
-__all__ = ["init"]
+__all__ = ["init", "keep_out_of_git"]
+
+_KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").items() if kind.template is not None}
 
 
-@verb("init", "headway init", "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20")
+@verb(
+    "init",
+    "headway init",
+    "headway init --task route --actions small,large --reward solved=1 --reward cost_usd=-20",
+    extended=True,
+)
 @click.option("--task", metavar="NAME", help="Declare this task instead of writing the commented example.")
 @click.option(
-    "--kind", type=click.Choice(["choice", "ranking", "factored"]),
-    help="Of the task; ranking orders described actions, factored draws an action of several heads.",
+    "--kind", type=click.Choice([*_KINDS]),
+    help=" ".join(f"{name}: {kind.summary[0].lower()}{kind.summary[1:]}" for name, kind in _KINDS.items()),
 )  # fmt: skip
-@click.option("--head", "heads", multiple=True, metavar="NAME=A,B,…", help="A head and its choices; the first leads.")
 @click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
 @click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
 @click.option(
@@ -35,29 +45,26 @@ def init(
     session: Session,
     task: str | None,
     kind: str | None,
-    heads: tuple[str, ...],
     actions: str | None,
     reward: tuple[str, ...],
     upstreams: tuple[tuple[str, str, str], ...],
     key_env: tuple[str, ...],
+    keys: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Create a project: headway.toml and .headway/ in a folder.
 
     Existing files are not changed.
-    """
+    """  # `keys`: more of the task, from options of kits
     from headway.reward.cost_terms import weight_text
     from headway.settings import FILE, example, parse
 
-    if kind == "ranking":
-        task, reward = task or "next-action", reward or ("composite_delta=1.0",)
-    if heads and kind != "factored":
-        raise click.UsageError("--head needs --kind factored.")
-    if kind == "factored" and (not heads or actions):
-        raise click.UsageError("--kind factored needs --head NAME=A,B,… for every head, and takes no --actions.")
+    template = _KINDS[kind or "choice"].template or {}
+    task, reward = task or template.get("task"), reward or template.get("reward", ())
     if task is None and (actions or reward or kind or upstreams):
         raise click.UsageError("--kind, --actions, --reward and --upstream need --task.")
     actions = actions or ",".join(name for name, _, _ in upstreams) or None
-    text = example() if task is None else declared(task, actions, reward, kind or "choice", heads)
+    keys = {"actions": [name.strip() for name in actions.split(",")], **keys} if actions else keys
+    text = example() if task is None else _declared(task, kind or "choice", keys, reward)
     text += _upstreams(upstreams, pairs(key_env, "variable"))
     folder = session.folder
     parse(text, directory=folder, environ={})  # write nothing that cannot be read back
@@ -80,10 +87,10 @@ def init(
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
     if upstreams:
         session.next("headway up")
-    elif kind == "ranking":
-        session.next(f"headway data import BUFFER --task {task}")
+    elif task and kind and _KINDS[kind].decides:
+        session.next(_KINDS[kind].decides.format(task=task))
     else:
-        named = "" if actions or heads or task is None else " --candidates small,large"
+        named = "" if actions or task is None else " --candidates small,large"
         session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"{named}')
 
 
@@ -102,32 +109,29 @@ def _project(out: Output, project: NewProject) -> None:
     out.line(f"{project.settings} {'written' if project.written else 'exists already and is unchanged'}.")
 
 
-def declared(task: str, actions: str | None, reward: tuple[str, ...], kind: str, heads: tuple[str, ...] = ()) -> str:
+def _declared(task: str, kind: str, keys: Mapping[str, Any], reward: tuple[str, ...]) -> str:
     """A short headway.toml with one task."""
     from headway.reward.compose import Rewards
     from headway.reward.cost_terms import weight_text
 
-    lines = [f"[tasks.{_key(task)}]", f"kind = {json.dumps(kind)}"]
-    if actions:
-        lines.append(f"actions = {json.dumps(_names(actions), ensure_ascii=False)}")
-    if heads:
-        parts = [f"{_key(name)} = {json.dumps(_names(given))}" for name, given in pairs(heads, "head").items()]
-        lines.append(f"heads = {{ {', '.join(parts)} }}")
+    lines = [f"[tasks.{_key(task)}]", *(f"{name} = {_toml(value)}" for name, value in {"kind": kind, **keys}.items())]
     if reward:
         weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
-        inside = ", ".join(f"{_key(name)} = {json.dumps(value)}" for name, value in weights.items())
         words = weight_text(Rewards.from_settings(reward=weights))
-        lines.append(f"reward = {{ {inside} }}" + (f"  # {words}" if words else ""))
+        lines.append(f"reward = {_toml(weights)}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML, on one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_toml(inner)}' for name, inner in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _key(name: str) -> str:
     """A key of TOML, quoted only where it must be."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",")]
 
 
 def _upstreams(upstreams: tuple[tuple[str, str, str], ...], keys: dict[str, str]) -> str:

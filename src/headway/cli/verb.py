@@ -316,7 +316,7 @@ def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
     return sorted(name for name in declared if name.startswith(incomplete))
 
 
-def pairs(words: tuple[str, ...], what: str) -> dict[str, str]:
+def pairs(words: tuple[str, ...], what: str, example: str = "") -> dict[str, str]:
     """Words of the form name=value as a dictionary."""
     values: dict[str, str] = {}
     for word in words:
@@ -325,7 +325,7 @@ def pairs(words: tuple[str, ...], what: str) -> dict[str, str]:
             raise InvalidInput(
                 f"{word[:80]!r} is not a {what}.",
                 code="bad_pair",
-                hint=f"Write name=value, for example {_EXAMPLE[what]}.",
+                hint=f"Write name=value, for example {example or _EXAMPLE[what]}.",
             )
         if name in values:
             raise InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name it once.")

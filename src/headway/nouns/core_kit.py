@@ -24,6 +24,7 @@ CHOICE = Kind(
     ),
     knobs="headway.project.learn:choice_knobs",
     shared=True,
+    template={},
 )  # fmt: skip
 
 CORE = Kit(

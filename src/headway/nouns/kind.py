@@ -40,7 +40,7 @@ class Kind(NamedTuple):
     shared: bool = False  # whether a candidate may decide on a share before it is promoted
     knobs: str = ""  # function (task's settings) → what its families learn with
     # what a person is told
-    template: str = ""  # function (NewTask) → lines for headway.toml: `headway init --kind` has it
+    template: Mapping[str, Any] | None = None  # what `headway init --kind` assumes of its options; None: not offered
     described: bool = False  # its actions are described, and not only named
     decides: str = ""  # the command by which decisions come in; {task} is the task
     rates: str = "headway data log {task}"  # the command that shows what waits for a signal

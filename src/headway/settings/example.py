@@ -6,7 +6,7 @@ _EXAMPLE = """\
 # The settings of Headway. Every key: docs/reference/settings.md. `headway doctor` checks this file.
 
 [tasks.route]
-kind = "choice"                               # or "ranking", "factored", "reply"
+kind = "choice"                               # other kinds: docs/reference/settings.md
 actions = ["small", "large"]                  # names of [upstreams.*], or any strings
 reward = { solved = 1.0, cost_usd = -20.0 }   # signal = weight; other signals are stored, not counted
                                               # 1 / 20: one solved answer is worth $0.05; `headway tradeoff route`

@@ -14,7 +14,7 @@ KIT = Kit(
     needs=("practice", "runs"),
     kinds={
         "factored": Kind(
-            summary="An action of several heads, drawn with what the policy remembers of the episode.",
+            summary="Draw an action of several heads.",
             keys=("floor",),
             settings="headway.kits.grow.settings:FactoredSettings",
             reads="headway.kits.grow.settings:read_factored",
@@ -23,6 +23,7 @@ KIT = Kit(
             consider="headway.project.decide.factored:consider_heads",
             decide="headway.project.decide.factored:decide_heads",
             judged="world",
+            template={},
             decides="headway decide {task}",
         )
     },
@@ -46,6 +47,7 @@ KIT = Kit(
         "morph": "headway.kits.grow.morph.space:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
+    options={"init": "headway.kits.grow.commands.init:INIT"},
     routes=("headway.kits.grow.routes",),
     commands={
         "grow": Command(

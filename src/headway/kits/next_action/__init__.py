@@ -19,10 +19,11 @@ KIT = Kit(
     needs=("sandbox", "reply"),
     kinds={
         "ranking": Kind(
-            summary="Choose one of several actions that are described in words.",
+            summary="Order actions that are described in words.",
             keys=("actions", "explore", "floor", "confidence_floor"),
             families=("bandit",),
             knobs="headway.project.learn:choice_knobs",
+            template={"task": "next-action", "reward": ("composite_delta=1.0",)},
             described=True,
             decides="headway data import BUFFER --task {task}",
         )

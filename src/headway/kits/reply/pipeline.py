@@ -16,14 +16,11 @@ from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import UnknownName
 
 if TYPE_CHECKING:
-    from headway.project.decide.consider import Ask
-    from headway.project.decide.inputs import Offer
-    from headway.project.decide.serving import Servings
-    from headway.project.project.folder import Opened
+    from headway.project import Ask, Offer, Project
     from headway.settings import TaskSettings
 
 
-def answering(servings: Servings, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
+def answering(servings: object, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
     """The pipeline of a reply task under a configuration body: the current policy, or the canary on its share."""
     del servings, digest
     if PolicyRef.parse(ref).built_in and ref != "base@0":
@@ -42,7 +39,7 @@ def answering(servings: Servings, task: str, body: Mapping[str, Any], ref: str, 
     )
 
 
-def offers(project: Opened, settings: TaskSettings, ask: Ask) -> tuple[Iterable[Offer], int | None]:
+def offers(project: Project, settings: TaskSettings, ask: Ask) -> tuple[Iterable[Offer], int | None]:
     """Who can answer now, unless the caller says whom to compare; and the seed of the conversation.
 
     The same policy answers all of a conversation while the shares stay as they are. Unlike the decisions of a sticky
