@@ -53,8 +53,8 @@ def main() -> None:
             saved, unknown = shares([answer.saved for answer in answers])
             kept, unrated = shares([answer.quality for answer in answers])
             lines.append(
-                f"| {world.about} | {count} | {saved:.2f} | {unknown:.2f} | {kept:.2f} | {unrated:.2f} | "
-                f"{answers[0].text} |"
+                f"| {world.about} | {count} | {'–' if unknown == 1.0 else f'{saved:.2f}'} | {unknown:.2f} | "
+                f"{'–' if unrated == 1.0 else f'{kept:.2f}'} | {unrated:.2f} | {answers[0].text} |"
             )
             figures |= {
                 f"{world.name}_saved_coverage": saved,

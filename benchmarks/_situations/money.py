@@ -83,6 +83,16 @@ def unpriced(rng: np.random.Generator, action: str, solved: bool, cost: float) -
     return at_once(rng, action, solved, cost)
 
 
+def some_unpriced(share: float) -> Outcome:
+    """This share of the calls of either action reports no cost."""
+
+    def report(rng: np.random.Generator, _action: str, solved: bool, cost: float) -> Iterable[Report]:
+        known = {"solved": float(solved)}
+        return [Report(known if rng.random() < share else known | {"cost_usd": cost})]
+
+    return report
+
+
 def one_side(large: Callable[[np.random.Generator], float]) -> Callable[[np.random.Generator, str], float]:
     """Costs of `small` as usual, those of `large` as given."""
     return lambda rng, action: large(rng) if action == "large" else COST["small"] * float(rng.uniform(0.5, 1.5))
@@ -106,11 +116,47 @@ MONEY: Sequence[MoneyWorld] = (
         settings=REWARD + 'required = ["solved"]\n',
     ),
     MoneyWorld(
+        name="one_percent",
+        about="1% of the calls report no cost, by chance",
+        report=some_unpriced(0.01),
+        settings=REWARD + 'required = ["solved"]\n',
+    ),
+    MoneyWorld(
+        name="both_missing",
+        about="5% of each action's calls report no cost",
+        report=some_unpriced(0.05),
+        settings=REWARD + 'required = ["solved"]\n',
+    ),
+    MoneyWorld(
+        name="both_missing_declared",
+        about='30% of each action\'s, with missing = "at random"',
+        report=some_unpriced(0.3),
+        settings=REWARD + 'required = ["solved"]\nmissing = "at random"\n',
+    ),
+    MoneyWorld(
         name="pareto",
         about="Pareto costs of one action (index 1.3)",
         report=at_once,
         cost=one_side(lambda rng: 0.01 * float(rng.pareto(1.3) + 1.0)),
         mean_cost={"small": 0.01, "large": 0.01 * 1.3 / 0.3},
+    ),
+    MoneyWorld(
+        name="pareto_hidden",
+        about="the same, and the dearest 5% of its calls report none",
+        report=lambda rng, action, solved, cost: (
+            [Report({"solved": float(solved)})]
+            if cost > 0.01 * 20.0 ** (1.0 / 1.3)
+            else at_once(rng, action, solved, cost)
+        ),
+        settings=REWARD + 'required = ["solved"]\n',
+        cost=one_side(lambda rng: 0.01 * float(rng.pareto(1.3) + 1.0)),
+        mean_cost={"small": 0.01, "large": 0.01 * 1.3 / 0.3},
+    ),
+    MoneyWorld(
+        name="pareto_25",
+        about="the same, with index 2.5",
+        report=at_once,
+        cost=one_side(lambda rng: 0.024 * float(rng.pareto(2.5) + 1.0)),
     ),
     MoneyWorld(
         name="log_normal",
@@ -126,12 +172,26 @@ MONEY: Sequence[MoneyWorld] = (
         cost=lambda rng, action: COST[action] * float(np.exp(0.6 * rng.standard_normal() - 0.18)),
     ),
     MoneyWorld(
+        name="log_normal_one",
+        about="the same with σ = 1",
+        report=at_once,
+        cost=lambda rng, action: COST[action] * float(np.exp(rng.standard_normal() - 0.5)),
+    ),
+    MoneyWorld(
         name="cut",
         about="costs beyond the range of the reward",
         report=at_once,
         cost=lambda rng, action: 100.0 * COST[action] * float(rng.uniform(0.5, 1.5)),
         mean_cost={action: 100.0 * cost for action, cost in COST.items()},
     ),
+    MoneyWorld(name="free", about="every cost is 0", report=at_once, cost=lambda _rng, _action: 0.0),
+    MoneyWorld(
+        name="no_costs",
+        about="nobody reports a cost",
+        report=some_unpriced(1.0),
+        settings=REWARD + 'required = ["solved"]\n',
+    ),
+    MoneyWorld(name="one_row", about="one decision", report=at_once, decisions=1),
 )
 
 

@@ -9,8 +9,9 @@ Both have one score per row, so that their difference and ratio are paired. The 
 those whose quality is not shown to be below the best: what one would take without a router.
 
 A missing outcome or cost may be anything that is possible: the interval holds with all of them at either end, and where
-they could move it by more than a little, the number is unknown. So it is where a few rows decide what an average costs:
-the interval is the normal one, and a heavy tail makes it too narrow.
+they could move it too far, the number is unknown. A cost is possible up to its declared range, or twice the largest one
+known of its action: that holds the mean of the dearest percent of log-normal costs up to σ = 1.4. The tail of the costs
+widens the interval by what larger ones, not seen yet, may add; where a few rows decide an average, it is unknown.
 Not covered: choices by context in the model, which would only narrow the intervals; proof, which is the gate's.
 """
 
@@ -28,11 +29,14 @@ from headway.prove.sequential import quantile
 
 LEAST = 100  # rows with an outcome
 LEAST_DRAWS = 30  # rows in which the action that we compare with was taken
-_MOST_MOVED = 0.05  # of the action's value: how far missing outcomes or costs may move a number that is shown
-_MOST_SKEW = 0.15  # skewness / √rows, up to which the normal interval covers as often as it says (measured: ≥ .945)
-_MOST_TAIL = 0.3  # the same, as the largest costs suggest it: log-normal costs with σ = 2 are hidden
-_SHIFT = 3.0  # standard errors per unit of skewness / √rows
-_TIMES = 10.0  # a missing cost is at most so many times the largest that is known, if nothing is declared
+_MOST_MOVED = 0.05  # of the action's quality: how far missing outcomes may move a number that is shown
+_MOST_COST_MOVED = 0.25  # of the action's cost, by missing costs: the interval is wide, and says what it allows for
+_NARROW = 0.05  # of the action's cost: an interval that hides no tail that matters
+_MOST_SKEW = 0.2  # skewness / √rows, up to which the interval covers as often as it says
+_MOST_TAIL = 0.35  # the same, as the largest costs suggest it: log-normal costs with σ = 2 are hidden
+_SHIFT, _TAIL_SHIFT = 3.0, 7.0  # standard errors per unit of each
+_TIMES = 2.0  # a missing cost is at most so many times the largest that is known of its action
+_TIMES_UNKNOWN = 10.0  # or of all, where few costs of its action are known
 _CLEAR = 0.05  # the quality of an action must be this much above 0 for a ratio to mean something
 
 
@@ -65,6 +69,7 @@ class ComparedWorth:
     unpriced: str = ""
     unrated: str = ""
     heavy: bool = False
+    unpriced_most: float = 0.0  # the largest missing cost that the interval of `saved` allows for; 0: none is missing
     free: bool = False  # every cost is 0: prices were not set
     short: str = ""  # too few rows: how many of what
     moving: bool = False  # no action was possible in every decision: there is nothing to compare with
@@ -83,7 +88,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
     free = bool(priced.any() and (rows.cost[priced] == 0.0).all())
     costs = quality = None
     if priced.any() and not free:
-        low, high = rows.cost_range or (0.0, _TIMES * float(rows.cost[priced].max()))
+        low, high = rows.cost_range or (0.0, _dearest(rows, priced))
         costs = _BoundedScores.of(rows, rows.cost, (min(low, float(rows.cost[priced].min())), high))
     if rows.quality is not None:
         quality = _BoundedScores.of(rows, rows.quality, rows.quality_range)
@@ -103,6 +108,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
         free=free,
         unpriced=unpriced,
         heavy=heavy,
+        unpriced_most=0.0 if saved is None or priced.all() else float(np.max(np.where(priced, 0.0, high))),
         unrated="" if quality is None or ratio or gap else _most_missing(rows, ~rated),
     )
 
@@ -119,7 +125,7 @@ class _BoundedScores:
     spare: Floats  # [arm]; variance of a value that the rows have not shown, which they may still hold
 
     @classmethod
-    def of(cls, rows: WorthRows, values: Floats, limits: tuple[float, float]) -> _BoundedScores:
+    def of(cls, rows: WorthRows, values: Floats, limits: tuple[float, float | Floats]) -> _BoundedScores:
         known, count = np.isfinite(values), len(rows.arms)
         draws = np.bincount(rows.action[known], minlength=count)
         sums = np.bincount(rows.action[known], weights=values[known], minlength=count)
@@ -154,18 +160,32 @@ class _BoundedScores:
             direct + weight * np.where(up, self.most, self.least),
         )
 
-    def measure(self, direct: Floats, weight: Floats) -> tuple[Measure, float]:
+    def measure(self, direct: Floats, weight: Floats, tail: float = 0.0) -> tuple[Measure, float]:
         """The mean of the scores with its interval, and how far missing values may move it."""
         low, high = self.low_and_high(direct, weight)
         spare = float(np.mean(weight**2 * self.spare[self.rows.action]))
         least, most = float(low.mean()), float(high.mean())
         return (
-            Measure(value=(least + most) / 2.0, low=least - _wide(low, spare), high=most + _wide(high, spare)),
+            Measure(
+                value=(least + most) / 2.0,
+                low=least - _wide(low, spare, tail),
+                high=most + _wide(high, spare, tail),
+            ),
             most - least,
         )
 
 
-def _wide(scores: Floats, spare: float) -> float:
+def _dearest(rows: WorthRows, priced: NDArray[np.bool_]) -> Floats:
+    """The largest cost that each row may have had."""
+    most = np.full(rows.action.size, _TIMES_UNKNOWN * float(rows.cost[priced].max()))
+    for arm in range(len(rows.arms)):
+        taken = rows.action == arm
+        if (taken & priced).sum() >= LEAST_DRAWS:
+            most[taken] = _TIMES * float(rows.cost[taken & priced].max())
+    return most
+
+
+def _wide(scores: Floats, spare: float, tail: float) -> float:
     """Half of the 95% interval of a mean: Student's, for as many rows as the scores are worth.
 
     Skewed scores shift it to one side (Johnson, 1978, by about 1.4 κ standard errors with κ = skewness / √n). Whether
@@ -177,7 +197,7 @@ def _wide(scores: Floats, spare: float) -> float:
     worth = max(10.0, total**2 / fourth) if fourth > 0.0 else float(n)
     z = quantile(0.975)
     student = z * (1.0 + (z * z + 1.0) / (4.0 * worth))
-    return (student + _SHIFT * _skew(scores)) * sqrt((total / (n - 1) + spare) / n)
+    return (student + _SHIFT * _skew(scores) + _TAIL_SHIFT * tail) * sqrt((total / (n - 1) + spare) / n)
 
 
 def _skew(scores: Floats) -> float:
@@ -192,6 +212,7 @@ def _tail(rows: WorthRows, scores: Floats) -> float:
     """The skewness / √n that the tails of the costs lead one to expect, also of the largest costs not seen yet.
 
     The mean excess of an action's largest logarithms (Hill) gives the spread of the log-normal costs with such a tail.
+    Missing costs may be the largest: they count as at least the largest known, unless a range is declared.
     """
     square, expected = (scores - scores.mean()) ** 2, 0.0
     for arm in range(len(rows.arms)):
@@ -199,11 +220,14 @@ def _tail(rows: WorthRows, scores: Floats) -> float:
         count = int(taken.sum())
         if count < LEAST_DRAWS:
             continue
+        gone = 0 if rows.cost_range else int(np.isnan(rows.cost[rows.action == arm]).sum())
         largest = 2 * isqrt(count)
         logs = np.log(np.sort(rows.cost[taken])[-largest - 1 :])
-        z = quantile(1.0 - largest / count)
-        excess = exp(-z * z / 2.0) / sqrt(2.0 * pi) * count / largest - z  # of a standard normal variable
-        spread = exp(min(3.0, float((logs[1:] - logs[0]).mean()) / excess) ** 2)
+        top = (largest + gone) / (count + gone)
+        z = quantile(1.0 - top)
+        excess = exp(-z * z / 2.0) / sqrt(2.0 * pi) / top - z  # of a standard normal variable
+        seen = float((logs - logs[0]).sum() + gone * (logs[-1] - logs[0])) / largest
+        spread = exp(min(3.0, seen / excess) ** 2)
         share = float(square[taken].sum()) / max(float(square.sum()), 1e-300)
         expected += (spread + 2.0) * sqrt(spread - 1.0) / sqrt(count) * share**1.5
     return expected
@@ -212,12 +236,12 @@ def _tail(rows: WorthRows, scores: Floats) -> float:
 def _saved(rows: WorthRows, costs: _BoundedScores, against: int) -> tuple[Measure | None, bool, str]:
     """What the policy saves per request; None where the tail is heavy, or too many costs are missing."""
     (direct, weight), (ours, shares) = costs.action(against), costs.policy()
-    measure, moved = costs.measure(direct - ours, weight - shares)
-    if moved > _MOST_MOVED * abs(float(costs.means[against])):
+    scores, base = direct - ours + (weight - shares) * np.nan_to_num(costs.left), abs(float(costs.means[against]))
+    tail = _tail(rows, scores)
+    measure, moved = costs.measure(direct - ours, weight - shares, tail)
+    if moved > _MOST_COST_MOVED * base:
         return None, False, _most_missing(rows, np.isnan(costs.left))
-    scores = direct - ours + (weight - shares) * np.nan_to_num(costs.left)
-    skewed = _skew(scores) > _MOST_SKEW or _tail(rows, scores) > _MOST_TAIL
-    if skewed and measure.high - measure.low > _MOST_MOVED * abs(float(costs.means[against])):
+    if (_skew(scores) > _MOST_SKEW or tail > _MOST_TAIL) and measure.high - measure.low > _NARROW * base:
         return None, True, ""
     return measure, False, ""
 

@@ -98,6 +98,9 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
         return text
     if worth.saved is None:
         text += f" What it saves is unknown: {_unknown(worth, compared)}."
+    elif compared.unpriced_most:
+        missing, most = 1.0 - compared.cost_known, money(compared.unpriced_most, worth.unit)
+        text += f" {missing:.1%} of {worth.cost} is missing: the interval allows for up to {most} each."
     if compared.unrated:
         text += f" Its quality is unknown: {_unrated(compared)}."
     elif worth.ratio is None and worth.gap is None:
@@ -109,7 +112,7 @@ def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
     if compared.unpriced:
         return (
             f"{worth.cost} is missing on too many decisions that took {compared.unpriced}; send it with every outcome, "
-            "or declare its range in guards"
+            'declare its range in guards, or set missing = "at random" if it is missing by chance'
         )
     if compared.heavy:
         return (
@@ -227,7 +230,8 @@ def _rows(
     prices = np.array([row.signals.get(cost, np.nan) for row in rows], dtype=np.float64)
     kept = np.ones(len(rows), dtype=np.bool_)
     if settings.missing == "at random":
-        kept = np.isfinite(prices if goods is None else goods)
+        kept = np.isfinite(prices) | (goods is not None and np.isfinite(prices).mean() < 0.5)
+        kept &= goods is None or np.isfinite(goods)
     priced = settings.guards.get(cost)
     return WorthRows(
         action=np.array([column[row.decision.action] for row in rows], dtype=np.int64)[kept],
