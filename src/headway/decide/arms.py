@@ -20,23 +20,19 @@ _REMEMBERED = 256  # candidate sets
 class Arms:
     """Names in a fixed order. Thread-safe."""
 
-    __slots__ = ("_columns", "_index", "_last", "every", "names")
+    __slots__ = ("_columns", "_index", "every", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.every: NDArray[np.int64] = np.arange(len(self.names))
         self._index = {name: place for place, name in enumerate(self.names)}
         self._columns: dict[tuple[str, ...], NDArray[np.int64]] = {}
-        self._last: tuple[Sequence[Candidate] | None, NDArray[np.int64]] = (None, self.every)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def columns(self, candidates: Sequence[Candidate]) -> NDArray[np.int64]:
         """[candidate]: `self.every` itself if they are all known arms in order."""
-        last = self._last
-        if candidates is last[0]:  # a tuple cannot change
-            return last[1]
         names = tuple([candidate.name for candidate in candidates])
         columns = self._columns.get(names)
         if columns is None:
@@ -47,6 +43,4 @@ class Arms:
             if len(self._columns) >= _REMEMBERED:
                 self._columns = {}  # a new table, not a cleared one: another thread may be reading the old
             self._columns[names] = columns
-        if isinstance(candidates, tuple):
-            self._last = (candidates, columns)
         return columns

@@ -41,7 +41,8 @@ _LARGEST = 1e100  # of a number in a bundle: products of three of them are still
 class Bandit:
     """The policy. Immutable after `read`; only a live learner changes its own view."""
 
-    __slots__ = ("_prices", "arms", "encoder", "explorer", "family", "features", "knobs", "model", "seen", "tensors")
+    __slots__ = ("_offered", "_prices", "arms", "encoder", "explorer", "family", "features", "knobs", "model", "seen",
+                 "tensors")  # fmt: skip
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Bandit:
         self.knobs, self.explorer, self.seen = knobs, explorer, seen
         self.tensors = tensors or {}
         self._prices = Prices(knobs)
+        self._offered: tuple[Sequence[Candidate] | None, NDArray[np.int64] | None] = None, None  # the last ones
 
     def opinions(
         self,
@@ -72,9 +74,13 @@ class Bandit:
     ) -> Opinions:
         x = self.vectors(situations)
         kind = self.explorer.kind
-        columns: NDArray[np.int64] | None = self.arms.columns(candidates)
-        if columns is self.arms.every:
-            columns = None
+        known, columns = self._offered
+        if candidates is not known:
+            columns = self.arms.columns(candidates)
+            if columns is self.arms.every:
+                columns = None
+            if isinstance(candidates, tuple):  # which cannot change
+                self._offered = candidates, columns
         mean = self.model.mean(x, columns)
         if self._prices.weight:
             mean = self._prices.off(mean, candidates)

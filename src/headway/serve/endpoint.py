@@ -90,28 +90,17 @@ class Sent(Enum):
 SENT = Sent.SENT
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """One request, as a handler sees it."""
 
-    __slots__ = ("_send", "headers", "key", "params", "query", "scopes", "server")
-
-    def __init__(
-        self,
-        server: Server,
-        key: str,
-        scopes: frozenset[str],
-        params: Mapping[str, str],
-        query: Any,
-        headers: Mapping[str, str],
-        send: Callable[[int, bytes], None],
-    ) -> None:
-        self._send = send
-        self.server = server
-        self.key = key  # the name of the key it came with; "" on loopback without one
-        self.scopes = scopes
-        self.params = params
-        self.query = query
-        self.headers = headers  # lower-case names; a repeated header's last value
+    server: Server
+    key: str  # the name of the key it came with; "" on loopback without one
+    scopes: frozenset[str]
+    params: Mapping[str, str]
+    query: Any
+    headers: Mapping[str, str]  # lower-case names; a repeated header's last value
+    _send: Callable[[int, bytes], None]
 
     @property
     def reader(self) -> Reader:
@@ -181,9 +170,23 @@ class Endpoint:
         return body
 
     def parse_query(self, raw: str) -> Any:
-        if not raw and self.query is None:
-            return None
-        return _query(self.query, raw)
+        try:
+            pairs = [] if not raw else parse_qsl(raw, keep_blank_values=True, strict_parsing=True, errors="strict")
+        except ValueError as error:
+            raise InvalidInput(
+                "The query string cannot be read.", code="bad_query", hint="Write ?name=value."
+            ) from error
+        values = dict(pairs)
+        if self.query is None or len(values) < len(pairs):
+            twice = "takes none" if self.query is None else "names a value twice"
+            raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
+        for name, value in pairs:
+            if "\0" in name or "\0" in value or value.lower() == "null":
+                raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Omit the value.")
+        try:
+            return msgspec.convert(values, self.query, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json.") from error
 
     def encode(self, answer: Any) -> bytes:
         convert = converter(self.gives)
@@ -258,24 +261,6 @@ def endpoints_of(modules: Iterable[ModuleType]) -> list[Endpoint]:
             if getattr(value, "__module__", None) == module.__name__:
                 endpoints += getattr(value, "endpoints", ())
     return endpoints
-
-
-def _query(kind: type[msgspec.Struct] | None, raw: str) -> Any:
-    try:
-        pairs = [] if not raw else parse_qsl(raw, keep_blank_values=True, strict_parsing=True, errors="strict")
-    except ValueError as error:
-        raise InvalidInput("The query string cannot be read.", code="bad_query", hint="Write ?name=value.") from error
-    values = dict(pairs)
-    if kind is None or len(values) < len(pairs):
-        twice = "takes none" if kind is None else "names a value twice"
-        raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
-    for name, value in pairs:
-        if "\0" in name or "\0" in value or value.lower() == "null":
-            raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Omit the value.")
-    try:
-        return msgspec.convert(values, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json.") from error
 
 
 def _refuse_nul(value: Any) -> None:

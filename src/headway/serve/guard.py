@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defined]  # as its documentation does
@@ -98,7 +99,8 @@ class RequestGuard:
         server = self.server
         began = time.perf_counter()
         record = _Record(wire)
-        server.enter()
+        server.active += 1
+        server.entered += 1
         try:
             try:
                 answer = await self._answer(scope, wire, record)
@@ -132,7 +134,7 @@ class RequestGuard:
             record.size = len(body)
             wire.response_bytes(record.status, headers, body)
         finally:
-            server.leave()
+            server.active -= 1
             taken = time.perf_counter() - began
             server.metrics.request(record.route, record.status, taken)
             server.log.add(
@@ -169,7 +171,8 @@ class RequestGuard:
             raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
         raw = await self._body(endpoint, headers, wire, caller) if endpoint.takes is not None else b""
         record.read = True
-        query = endpoint.parse_query(scope.query_string)
+        asked = scope.query_string
+        query = endpoint.parse_query(asked) if asked or endpoint.query is not None else None
         call = Call(server, caller.name, caller.scopes, params, query, headers, record.send)
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         if endpoint.reads and not endpoint.blocking:
@@ -246,23 +249,21 @@ async def _chunks(wire: Wire, limit: int) -> bytes:
     return b"".join(parts)
 
 
+@dataclass(slots=True, eq=False)
 class _Record:
     """What the log and the metrics record of a request."""
 
-    __slots__ = ("_wire", "code", "key", "read", "route", "size", "status")
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self.route = "(none)"
-        self.status = 500
-        self.size = 0
-        self.key = ""
-        self.code = ""
-        self.read = False  # the whole body
+    wire: Wire
+    route: str = "(none)"
+    status: int = 500
+    size: int = 0
+    key: str = ""
+    code: str = ""
+    read: bool = False  # the whole body
 
     def send(self, status: int, body: bytes) -> None:
         self.status, self.size = status, len(body)
-        self._wire.response_bytes(status, _JSON, body)
+        self.wire.response_bytes(status, _JSON, body)
 
 
 def _check_headers(items: Headers, names: list[str], headers: Mapping[str, str]) -> None:

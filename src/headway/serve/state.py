@@ -66,7 +66,8 @@ class Server:
         self.observers: dict[str, Any] = {}  # of kits, by name
         self.document = b""  # /openapi.json
         self.stopping = False
-        self.active = 0
+        self.active = 0  # requests that are being answered
+        self.entered = 0  # since the start
         self.started = time.monotonic()
         self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is incomplete, and their deadline
         self._damage: HeadwayError | None = None  # as of `_looked`
@@ -81,7 +82,6 @@ class Server:
         self._open_waiting = 0
         self._far_threads = ThreadPoolExecutor(_MOST_FAR, "headway-far")  # that wait for other servers
         self._far = 0
-        self._entered = 0
         self._tasks = set(project.tasks())
         self.changes = Changes(project.database)
         project.servings.watched = True
@@ -238,22 +238,15 @@ class Server:
 
     # -- stopping
 
-    def enter(self) -> None:
-        self.active += 1
-        self._entered += 1
-
-    def leave(self) -> None:
-        self.active -= 1
-
     async def drain(self, limit_s: float) -> bool:
         """Finish open requests and refuse new ones, until none arrive; streams end. False: it took too long."""
         self.stopping = True
         self.hub.close()
         until, entered = time.monotonic() + limit_s, -1
-        while self.active or self._entered != entered:
+        while self.active or self.entered != entered:
             if time.monotonic() > until:
                 return not self.active
-            entered = self._entered
+            entered = self.entered
             await asyncio.sleep(_QUIET_S)
         return True
 

@@ -107,7 +107,8 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
         details["step"] = body.step
     if body.masks is not None:
         details["masks"] = body.masks
-    return Ask(body.task, body.text, described(body.candidates), details)
+    offers = described(body.candidates) if body.candidates else None
+    return Ask(body.task, body.text, offers, details)
 
 
 def _answer(decision: Decision) -> DecisionAnswer:
