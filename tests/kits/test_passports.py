@@ -12,6 +12,7 @@ import click
 import msgspec
 import pytest
 
+from headway import testing
 from headway.cli.verb import OptionHook
 from headway.kits.data import Format
 from headway.nouns.kind import Kind
@@ -140,6 +141,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "observers": lambda _, path: takes(load(path), "project"),
     "verbs": lambda name, path: (load(path) and name == path.rpartition(":")[2]) or pytest.fail(f"{name} is {path}"),
     "calls": lambda _, path: load(path)._send or pytest.fail("it is no ServerVerb"),
+    "contracts": lambda name, path: load(path) is getattr(testing, name) or pytest.fail(f"{name} is another contract"),
     "spaces": lambda _, path: load(path).heads or pytest.fail("a space has no heads"),
 }
 PLAIN = {"name", "summary", "api", "needs"}

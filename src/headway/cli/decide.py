@@ -14,7 +14,7 @@ from headway.cli.output import Output
 from headway.cli.show import RecordTable, document_of, renders, text, value
 from headway.cli.verb import Session, pairs, quoted, task_argument, typed, verb
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import DrawnHead
+from headway.nouns.explanation import DrawnHead
 from headway.nouns.records import Decision
 
 __all__ = ["HEADS", "candidate_options", "decide", "read_text", "situation_options"]
@@ -99,7 +99,7 @@ def decide(
             id=identifier,
             source=source,
         )
-        heads = project.heads(decision.id)
+        heads = tuple(project.beside(decision).get("heads", {}).values())
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
     session.show(DecidedHeads(decision, heads) if heads else decision)
     values = " ".join(f"{quoted(name)}={0.001 if is_cost(name) else 1}" for name in signals)
@@ -132,7 +132,7 @@ def _decision(out: Output, decision: Decision) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecidedHeads:
-    """A factored decision, and its heads."""
+    """A decision that is drawn head by head, and its heads."""
 
     decision: Decision
     heads: tuple[DrawnHead, ...]

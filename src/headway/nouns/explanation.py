@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headway.nouns.factored import DrawnHead
 from headway.nouns.records import Outcome, Signal, State
 from headway.nouns.wire import IfKnown, Internal
 
@@ -21,6 +20,18 @@ class ExplainedCandidate:
     probability: float | None
     predicted: IfKnown[float] = None
     std: IfKnown[float] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnHead:
+    """One head of a stored decision: its choice, and what it was drawn from, given the choice of the first head."""
+
+    name: Internal[str]
+    choice: str
+    index: int
+    propensity: float  # the probability of the choice
+    probabilities: Mapping[str, float]  # by choice; 0 where the mask forbids it
+    allowed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,8 @@ class Kit(NamedTuple):
     errors: Mapping[str, str] = _NOTHING  # error code → when it is raised
     crews: Mapping[str, str] = _NOTHING  # name → function (workers) → Crew
     demos: Mapping[str, Command] = _NOTHING  # the demos of `headway demo NAME`
-    spaces: Mapping[str, str] = _NOTHING  # heads of factored tasks, heads = "morph": name → Factored
+    spaces: Mapping[str, str] = _NOTHING  # heads by name, heads = "morph": name → Factored of the kit grow
+    contracts: Mapping[str, str] = _NOTHING  # name → function that `headway.testing` offers
     verbs: Mapping[str, str] = _NOTHING  # methods of a project: name → function (project, …)
     calls: Mapping[str, str] = _NOTHING  # methods of built-in kits for `Client`: name → ServerVerb
     stores: Mapping[str, str] = _NOTHING  # schemes of [store] url → function (url, durability) → Database
@@ -117,7 +118,7 @@ _NAMED: Mapping[str, type] = {
     "kinds": Kind, "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
     "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
-    "verbs": str, "calls": str, "observers": str, "stores": str,
+    "verbs": str, "calls": str, "observers": str, "stores": str, "contracts": str,
 }  # fmt: skip
 
 

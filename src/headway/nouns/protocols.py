@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np
     from numpy.typing import NDArray
 
-    from headway.nouns.factored import Factored, FactoredOpinions, Observations
-
     Floats = NDArray[np.float64]
 else:
     Floats = Any
@@ -25,7 +23,6 @@ __all__ = [
     "Crew",
     "Encoder",
     "Experience",
-    "FactoredPolicy",
     "Floats",
     "HeldCrew",
     "Learned",
@@ -89,32 +86,6 @@ class Policy(Protocol):
         confidence: bool = True,
         std: bool = False,
     ) -> Opinions: ...
-
-
-class FactoredPolicy(Protocol):
-    """Decides actions of several heads, step by step. Immutable once built; safe to call from several threads.
-
-    What it remembers of an episode is not in it: the caller passes the memory in (zeros at the start) and gets the next
-    one back, so that memory is a fold over the observations. `decide.factored` applies masks and draws. A row gets the
-    same bits alone and in a batch.
-    """
-
-    @property
-    def family(self) -> str: ...
-
-    @property
-    def space(self) -> Factored: ...
-
-    @property
-    def memory_width(self) -> int: ...  # 0: it remembers nothing
-
-    @property
-    def features(self) -> int: ...  # numbers per observation
-
-    @property
-    def indices(self) -> tuple[int, ...]: ...  # index columns: how many values each can have
-
-    def scores(self, observations: Observations, memory: Floats) -> FactoredOpinions: ...
 
 
 class Encoder(Protocol):

@@ -17,10 +17,10 @@ from headway.project.project import Opened, Project
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport
     from headway.project.data.leaks import leaks_document
-    from headway.project.decide.consider import Ask, Considered
+    from headway.project.decide.consider import Ask, Considered, source_of
     from headway.project.decide.elsewhere import recorded
     from headway.project.decide.inputs import Details, Offer, situation_of
-    from headway.project.decide.serving import Serving
+    from headway.project.decide.serving import Serving, Servings, acting_floor
     from headway.project.inspect import JudgedEvidence, task_evidence, task_status
     from headway.project.inspect.story import task_story
     from headway.project.inspect.worth import task_worth
@@ -58,8 +58,10 @@ __all__ = [
     "ProofQuestion",
     "Published",
     "Serving",
+    "Servings",
     "Unread",
     "WrittenWeight",
+    "acting_floor",
     "add_bundle",
     "add_candidate",
     "budget_place",
@@ -75,6 +77,7 @@ __all__ = [
     "record_change",
     "recorded",
     "situation_of",
+    "source_of",
     "speaking",
     "task_evidence",
     "task_status",
@@ -89,7 +92,7 @@ __all__ = [
 _WHERE = {
     "data.erase": ("DeletionReport",),
     "data.leaks": ("leaks_document",),
-    "decide.consider": ("Ask", "Considered"),
+    "decide.consider": ("Ask", "Considered", "source_of"),
     "decide.inputs": ("Details", "Offer", "situation_of"),
     "inspect": ("JudgedEvidence", "task_evidence", "task_status"),
     "learn": ("encoder_spec", "labelled_rows", "readable"),
@@ -106,7 +109,7 @@ _WHERE = {
     "inspect.worth": ("task_worth",),
     "prove.fitting": ("unfit_sentences",),
     "decide.elsewhere": ("recorded",),
-    "decide.serving": ("Serving",),
+    "decide.serving": ("Serving", "Servings", "acting_floor"),
     "weight": ("WrittenWeight", "write_weight"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}

@@ -9,15 +9,18 @@
     def test_the_world_satisfies_the_contract():
         world_contract(world)                              # world(count=…) makes copies of it
 
-A contract raises an AssertionError with the expectation. The built-in kits are tested by the same contracts.
+A contract raises an AssertionError with the expectation. The built-in kits are tested by the same contracts. What a kit
+adds (`contracts` in its passport) is here too: `from headway.testing import heads_contract`.
 
 Takes: what a kit brings.   Gives: nothing, or AssertionError.
 Never: is imported by anything but tests.
 May import: project, learn, prove, decide, observe, encode, nouns.
 """
 
+from typing import Any
+
+from headway.nouns.kit import catalogue, load
 from headway.testing.evidence import evidence_contract
-from headway.testing.factored import factored_world_contract, heads_contract
 from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
 from headway.testing.worlds import world_contract
@@ -28,8 +31,6 @@ __all__ = [
     "WORLDS",
     "MemoryLog",
     "evidence_contract",
-    "factored_world_contract",
-    "heads_contract",
     "identity",
     "learner_contract",
     "policy_contract",
@@ -37,3 +38,10 @@ __all__ = [
     "row",
     "world_contract",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    contracts = catalogue().all("contracts")
+    if name not in contracts:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(contracts[name])

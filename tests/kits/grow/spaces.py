@@ -1,6 +1,6 @@
 """Spaces that the tests of this kit share."""
 
-from headway.nouns.factored import Factored, Head
+from headway.kits.grow.factored.space import Factored, Head
 
 __all__ = ["MORPH", "TOY"]
 

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 
+from headway.kits.grow.factored.space import Observations  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
 from headway.kits.grow.learner import RunFolder, learned  # noqa: E402
 from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
@@ -22,7 +23,6 @@ from headway.kits.grow.morph.world import MorphWorld  # noqa: E402
 from headway.kits.grow.policy import read  # noqa: E402
 from headway.kits.grow.scaffold import Scaffold  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
-from headway.nouns.factored import Observations  # noqa: E402
 from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
 
 KNOBS = RecurrentKnobs(

@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from headway.kits.grow.collect import FactoredStage, Sequences  # noqa: E402
+from headway.kits.grow.factored.space import Observations  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs, network_knobs  # noqa: E402
 from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.network import RecurrentNetwork  # noqa: E402
@@ -21,7 +22,6 @@ from headway.kits.grow.shapes import CRITICS, RecurrentShape  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
 from headway.kits.grow.update import forward, judge, loss, masks_of, minibatches, rescale, update  # noqa: E402
 from headway.nouns.errors import Damaged, InvalidInput  # noqa: E402
-from headway.nouns.factored import Observations  # noqa: E402
 from headway.testing import heads_contract  # noqa: E402
 from tests.kits.grow.spaces import MORPH, TOY  # noqa: E402
 from tests.kits.grow.toy_world import ToyWorld  # noqa: E402

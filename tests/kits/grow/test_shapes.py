@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from headway.kits.grow.factored.space import Factored, Head
 from headway.kits.grow.shapes import RecurrentShape
 from headway.nouns.errors import Conflict, Damaged, InvalidSettings
-from headway.nouns.factored import Factored, Head
 from tests.kits.grow.spaces import MORPH, TOY
 
 

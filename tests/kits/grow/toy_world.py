@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from headway.kits.grow.factored.space import Observations
 from headway.kits.grow.worlds import StepResult, random_from, random_state
-from headway.nouns.factored import Observations
 from tests.kits.grow.spaces import TOY
 
 __all__ = ["ToyWorld"]

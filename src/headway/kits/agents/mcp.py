@@ -99,8 +99,8 @@ class Tools:
             "policy": decision.policy,
             "signals": list(rewards.required or sorted(rewards.signals) or ("reward",)),
         }
-        heads = self._project.heads(decision.id)
-        return {**told, "heads": {head.name: head.choice for head in heads}} if heads else told
+        heads = self._project.beside(decision).get("heads", {})
+        return {**told, "heads": {name: head.choice for name, head in heads.items()}} if heads else told
 
     @_with_errors
     def signal(

@@ -59,6 +59,7 @@ KIT = Kit(
         "import_file": "headway.kits.data.importer:import_file",
         "transform": "headway.kits.data.training_rows:transform",
     },
+    contracts={"format_contract": "headway.kits.data.contract:format_contract"},
     commands={
         "data stats": Command(
             "headway.kits.data.commands.recorded:stats", "Count decisions, signals and outcomes, by source and action."

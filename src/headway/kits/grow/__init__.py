@@ -1,12 +1,23 @@
-"""grow — policies with a memory for factored actions, and networks that grow while they train.
+"""grow — actions of several heads, policies with a memory for them, and networks that grow while they train.
+
+    from headway.kits.grow import Factored, Head
+
+    Factored((Head("op", ("WAIT", "GROW")), Head("slot", ("left", "right"))), needs={"WAIT": ()})
 
 Takes: a world of factored actions.   Gives: a recurrent policy, with the curve of its returns; the world `morph`.
 Never: loads torch in order to act.
 May import: cli, serve, project, settings, decide, observe, files, nouns.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from headway.nouns.kind import Kind
-from headway.nouns.kit import Command, Family, Kit
+from headway.nouns.kit import Command, Family, Kit, load
+
+if TYPE_CHECKING:
+    from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Head, Observations
+
+__all__ = ["KIT", "Factored", "FactoredOpinions", "FactoredPolicy", "Head", "Observations"]
 
 KIT = Kit(
     name="grow",
@@ -16,12 +27,15 @@ KIT = Kit(
         "factored": Kind(
             summary="Draw an action of several heads.",
             keys=("floor",),
-            settings="headway.kits.grow.settings:FactoredSettings",
-            reads="headway.kits.grow.settings:read_factored",
+            settings="headway.kits.grow.factored.settings:FactoredSettings",
+            reads="headway.kits.grow.factored.settings:read_factored",
             defaults={"floor": 0.0},
-            pipeline="headway.project.decide.heads:heads_pipeline",
-            consider="headway.project.decide.factored:consider_heads",
-            decide="headway.project.decide.factored:decide_heads",
+            pipeline="headway.kits.grow.factored.pipeline:pipeline",
+            consider="headway.kits.grow.factored.decide:consider",
+            decide="headway.kits.grow.factored.decide:decide",
+            answer="headway.kits.grow.factored.decide:answer",
+            explain="headway.kits.grow.factored.decide:explain",
+            replay="headway.kits.grow.factored.decide:replay",
             judged="world",
             template={},
             decides="headway decide {task}",
@@ -48,6 +62,11 @@ KIT = Kit(
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
     options={"init": "headway.kits.grow.commands.init:INIT"},
+    verbs={"heads": "headway.kits.grow.factored.decide:heads"},
+    contracts={
+        "heads_contract": "headway.kits.grow.factored.contracts:heads_contract",
+        "factored_world_contract": "headway.kits.grow.factored.contracts:factored_world_contract",
+    },
     routes=("headway.kits.grow.routes",),
     commands={
         "grow": Command(
@@ -72,3 +91,9 @@ KIT = Kit(
         ),
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(f"{__name__}.factored.space:{name}")

@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headway.kits.grow.factored.space import Factored, Observations
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.worlds import FactoredWorld, StepResult
 from headway.kits.practice.scales import RunningScale
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import Factored, Observations
 
 __all__ = ["FactoredStage", "Final", "Sequences", "draw", "play"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult, random_from, random_state
-from headway.nouns.factored import Factored, Head, Observations
 
 __all__ = ["MaskedCartPole", "masked_cartpole"]
 

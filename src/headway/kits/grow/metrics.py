@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.grow.collect import Sequences
+from headway.kits.grow.factored.space import Factored
 from headway.kits.grow.update import Judged, RecurrentUpdate
-from headway.nouns.factored import Factored
 
 LAGS = (0, 1, 2, 5, 10, 20, 50, 75, 100)
 _ALARM = 0.98

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headway.kits.grow.factored.space import Factored
 from headway.kits.practice import ppo
-from headway.nouns.factored import Factored
 
 
 @dataclass(frozen=True, slots=True)

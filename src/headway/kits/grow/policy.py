@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide.exact import rounded
-from headway.decide.factored import probabilities
 from headway.decide.stored import damaged, frozen, tensor
+from headway.kits.grow.factored.draw import probabilities
+from headway.kits.grow.factored.space import FactoredOpinions, Observations
 from headway.kits.grow.shapes import RecurrentShape
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import FactoredOpinions, Observations
 from headway.nouns.protocols import Encoder, Floats
 
 LIMIT, EPSILON = 8.0, 1e-5  # of a scaled feature, and of LayerNorm

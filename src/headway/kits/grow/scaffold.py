@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult, random_from, random_state
-from headway.nouns.factored import Factored, Head, Observations
 
 SPACE = Factored(
     heads=(

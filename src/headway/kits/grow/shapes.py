@@ -21,8 +21,8 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from headway.kits.grow.factored.space import Factored
 from headway.nouns.errors import Conflict, Damaged, InvalidSettings
-from headway.nouns.factored import Factored
 
 Critic = Literal["marginal", "state", "sampled_op"]
 CRITICS: tuple[Critic, ...] = get_args(Critic)
@@ -206,7 +206,7 @@ def space_to_json(space: Factored) -> dict[str, Any]:
 
 def space_from_json(body: Any) -> Factored:
     """The space that a header declares."""
-    from headway.nouns.factored import Head
+    from headway.kits.grow.factored.space import Head
 
     heads = tuple(Head(str(name), tuple(map(str, choices))) for name, choices in dict(body["heads"]).items())
     needs = {str(choice): tuple(map(str, used)) for choice, used in dict(body["needs"]).items()}

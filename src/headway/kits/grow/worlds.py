@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.factored import Factored, Observations
+from headway.kits.grow.factored.space import Factored, Observations
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.decide.acting import Pipeline
 from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
-from headway.kits.practice.play_heads import play_heads
 from headway.kits.practice.spaces import actions_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
@@ -40,8 +40,6 @@ from headway.project import Opened, Project
 from headway.promote import gate
 
 if TYPE_CHECKING:
-    from headway.decide.acting import Pipeline
-    from headway.decide.factored import FactoredPipeline
     from headway.nouns.evidence import Evidence, Plan
     from headway.project import ProofQuestion
     from headway.prove.about import About
@@ -146,7 +144,7 @@ def _episodes(
     """(bounds of a return, the candidate's episodes, the other policy's), a look at a time, on the same seeds."""
     task = question.settings.name
     pipelines = _pipelines(question.project, task, (question.candidate, question.other))
-    names = () if question.settings.kind == "factored" else _names(question)
+    names = _names(question)
     world, settings = _world(question)
     looks = [
         LookShard(
@@ -183,9 +181,7 @@ def play_look(look: LookShard) -> tuple[tuple[float, float] | None, Played, Play
         return _look(project, look, _pipelines(project, look.task, look.policies))
 
 
-def _pipelines(
-    project: Opened, task: str, policies: Sequence[tuple[str, str]]
-) -> list[Pipeline] | list[FactoredPipeline]:
+def _pipelines(project: Opened, task: str, policies: Sequence[tuple[str, str]]) -> list[Any]:
     """What each policy would be served as now."""
     servings, settings = project.servings, project.settings.task(task)
     body = servings.body(settings)
@@ -193,7 +189,7 @@ def _pipelines(
 
 
 def _look(
-    project: Opened, look: LookShard, pipelines: Sequence[Pipeline] | Sequence[FactoredPipeline]
+    project: Opened, look: LookShard, pipelines: Sequence[Any]
 ) -> tuple[tuple[float, float] | None, Played, Played]:
     ours_first = np.random.default_rng([look.seed, 0xF125]).random(look.count) < 0.5
     parts: list[tuple[NDArray[np.intp], dict[int, Played]]] = []
@@ -229,11 +225,11 @@ def _copies(project: Opened, look: LookShard) -> Any:
     return project_copies(project, look.world, look.settings, look.count)
 
 
-def _played(envs: Any, pipeline: Pipeline | FactoredPipeline, look: LookShard) -> Played:
-    from headway.decide.factored import FactoredPipeline
-
-    if isinstance(pipeline, FactoredPipeline):
-        return play_heads(envs, pipeline, seed=look.seed)
+def _played(envs: Any, pipeline: Any, look: LookShard) -> Played:
+    """The episodes; a pipeline whose actions are no candidates plays them itself."""
+    if not isinstance(pipeline, Pipeline):
+        played: Played = pipeline.play(envs, seed=look.seed)
+        return played
     _check_actions(envs, look.names)
     return play(envs, pipeline, look.names, task=look.task, seed=look.seed)
 
@@ -293,10 +289,10 @@ def _unregistered(world: str) -> HeadwayError | None:
 
 
 def _names(question: ProofQuestion) -> tuple[str, ...]:
-    """The actions of the world, by the names that the practised policy gives them."""
+    """The actions of the world, by the names that the practised policy gives them; none if they are no candidates."""
     for ref, digest in (question.candidate, question.other):
         if "world" in question.trained_on((ref, digest)):
-            return tuple(map(str, question.project.registry.header(digest).extra["arms"]))
+            return tuple(map(str, question.project.registry.header(digest).extra.get("arms", ())))
     raise AssertionError("`missing` was asked before")
 
 

@@ -3,6 +3,7 @@
 from headway.project.decide.consider import (
     Ask,
     Considered,
+    beside,
     consider,
     decide,
     one,
@@ -12,4 +13,4 @@ from headway.project.decide.consider import (
     submit_ask,
 )
 
-__all__ = ["Ask", "Considered", "consider", "decide", "one", "record", "source_of", "submit", "submit_ask"]
+__all__ = ["Ask", "Considered", "beside", "consider", "decide", "one", "record", "source_of", "submit", "submit_ask"]

@@ -11,10 +11,10 @@ propensities and evidence do not depend on it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from headway.decide.acting import Draw, Pipeline, sticky
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
@@ -191,9 +191,15 @@ def _decided(project: Opened, ask: Ask) -> tuple[Decision, bool]:
     return stored, new
 
 
+def beside(project: Opened, decision: Decision) -> Mapping[str, Any]:
+    """What the kind of its task says about a decision besides: the heads of one that is drawn head by head."""
+    path = project.settings.task(decision.task).traits.answer
+    return hook(path)(project, decision) if path else {}
+
+
 def _no_masks(task: str, kind: str) -> InvalidInput:
     return InvalidInput(
-        f"Masks are for factored tasks; {task!r} is a {kind} task.",
+        f"Masks are for tasks of several heads; {task!r} is a {kind} task.",
         code="bad_mask",
         hint="Offer only the candidates that are allowed.",
     )
@@ -203,7 +209,7 @@ def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayE
     """Fill in the decisions of a group, or the error that all of them share."""
     places, openings, situations, seeds, details = zip(*group.rows, strict=True)
     serving, offered = group.serving, group.offered
-    assert isinstance(serving.pipeline, Pipeline), "the task is not factored"
+    assert isinstance(serving.pipeline, Pipeline), "its kind has no `consider`"
     try:
         draws = serving.pipeline.draw(situations, offered, seeds)
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])

@@ -25,7 +25,7 @@ class Details(TypedDict, total=False):
     episode: str | None
     step: int | None
     role: str
-    masks: Mapping[str, Any] | None  # factored tasks: what each head allows now
+    masks: Mapping[str, Any] | None  # tasks of several heads: what each allows now
     id: str | None  # supplied by the client: the same id twice is the same decision
     key: str
     source: Source

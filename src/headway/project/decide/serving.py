@@ -15,17 +15,14 @@ from typing import Any
 
 from headway.decide.acting import Explorer, Pipeline
 from headway.decide.baselines import baseline
-from headway.decide.factored import FactoredPipeline
 from headway.encode import encoder
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
 from headway.nouns.kind import Kind
 from headway.nouns.kit import Catalogue, hook
 from headway.nouns.protocols import Encoder, Policy
-from headway.nouns.records import Decision
 from headway.observe.database import Database
 from headway.observe.rows import dumps, loads
-from headway.project.decide.heads import acting_floor, refuse_heads
 from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
@@ -33,7 +30,6 @@ from headway.settings import Settings, TaskSettings, config
 __all__ = ["Serving", "Servings", "acting_floor"]
 
 _LOOK_AGAIN_S = 0.2
-_MOST_STORED = 64
 _EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")
 _DEFINED_BY = {
@@ -48,7 +44,7 @@ class Serving:
 
     ref: str
     digest: str
-    pipeline: Pipeline | FactoredPipeline
+    pipeline: Any  # a Pipeline, or what its kind has instead
     config: str  # canonical JSON; the hash below is of this text
     config_hash: str
     encoder: str  # its version
@@ -57,11 +53,10 @@ class Serving:
     ledger_seq: int = 0
     kit_missing: str = ""  # the family of the current policy, if no kit has it: the baseline decides
 
-    @property
-    def heads(self) -> FactoredPipeline:
-        """The pipeline of a factored task."""
-        assert isinstance(self.pipeline, FactoredPipeline), "the task is factored"
-        return self.pipeline
+
+def acting_floor(body: Mapping[str, Any]) -> float:
+    """The share of uniform choices under a configuration body: more than usual while an alarm is open."""
+    return max(float(body["floor"]), float(body.get("alarm", {}).get("floor", 0.0)))
 
 
 class Servings:
@@ -84,7 +79,6 @@ class Servings:
         )
         self.watched = False  # a server that calls `refresh` itself: decisions never wait for a bundle to load
         self._current: dict[str, tuple[float, Serving]] = {}
-        self._stored: dict[tuple[str, str, str], Serving] = {}  # of episodes that began under another serving
 
     # -- acting
 
@@ -182,34 +176,6 @@ class Servings:
             kit_missing=missing,
         )
 
-    def as_stored(self, task: TaskSettings, decision: Decision, config: str) -> Serving:
-        """The serving that made a stored decision of a factored task: the rest of its episode keeps to it."""
-        now = self.of(task)
-        key = (decision.policy, decision.policy_hash, decision.config_hash)
-        if key == (now.ref, now.digest, now.config_hash):
-            return now
-        known = self._stored.get(key)
-        if known is None:
-            if decision.claimed:
-                raise Conflict(
-                    f"The episode {decision.situation.episode!r} was decided elsewhere and imported.",
-                    code="episode_conflict",
-                    hint="Use another episode name.",
-                )
-            pipeline = self.acting(task.name, loads(config), decision.policy, decision.policy_hash)
-            if len(self._stored) >= _MOST_STORED:
-                self._stored.clear()
-            known = self._stored[key] = Serving(
-                ref=decision.policy,
-                digest=decision.policy_hash,
-                pipeline=pipeline,
-                config=config,
-                config_hash=decision.config_hash,
-                encoder=decision.encoder,
-                state_seq=decision.state_seq,
-            )
-        return known
-
     def kit_missing(self, current: Entry | None) -> str:
         """The family of the current policy, if no kit has it."""
         return "" if current is None else self._missing_family(current.policy)
@@ -244,17 +210,17 @@ class Servings:
         digest = self._registry.find(ref)
         return str(self._registry.ref(digest)), digest
 
-    def _traits(self, body: Mapping[str, Any]) -> Kind:
+    def traits(self, body: Mapping[str, Any]) -> Kind:
         """What is special about the kind of task that a configuration body is of."""
         return self._catalogue.kind(body.get("kind", "choice"))
 
     def baseline_ref(self, body: Mapping[str, Any]) -> str:
         """The first policy of a task: its kind's, or the rules if there are any, else uniform choice."""
-        return self._traits(body).first or ("rules@0" if body["rules"] or body["roles"] else "uniform@0")
+        return self.traits(body).first or ("rules@0" if body["rules"] or body["roles"] else "uniform@0")
 
     def acting(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Any:
         """What acts under a configuration body: a Pipeline, or what the kind has instead."""
-        make = hook(path) if (path := self._traits(body).pipeline) else Servings._choosing
+        make = hook(path) if (path := self.traits(body).pipeline) else Servings._choosing
         return make(self, task, body, ref, digest)
 
     def pipeline(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
@@ -269,7 +235,12 @@ class Servings:
 
     def _choosing(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         policy = self.policy(task, body, ref, digest)
-        refuse_heads(task, ref, policy)
+        if not hasattr(policy, "opinions"):
+            raise Conflict(
+                f"{ref} does not choose among candidates, as the task {task!r} does.",
+                code="other_heads",
+                hint="Declare the task with the kind that the policy was learned for.",
+            )
         fallback = self._baseline(self.baseline_ref(body), body)
         if body.get("fallback") and self.baseline_ref(body) != "rules@0":
             fallback = baseline("fixed@0", arm=body["fallback"])
@@ -348,7 +319,7 @@ class Servings:
 
     def baseline_digest(self, ref: str, body: Mapping[str, Any]) -> str:
         """A built-in policy's content is its definition: such as the rules table of rules@0."""
-        traits = self._traits(body)
+        traits = self.traits(body)
         keys = traits.first_keys if ref == traits.first else _DEFINED_BY.get(ref, ())
         return _digest(ref, {key: body.get(key) for key in keys})
 

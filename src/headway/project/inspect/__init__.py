@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText, most_apart
 from headway.nouns.ids import parse_decision_id
+from headway.nouns.kit import hook
 from headway.nouns.records import Decision
 from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
 from headway.nouns.times import rfc3339
@@ -31,6 +33,7 @@ from headway.promote.standing import CandidatePolicy, Standing
 if TYPE_CHECKING:
     from headway.decide.acting import Acted
     from headway.nouns.evidence import Evidence, Verdict
+    from headway.nouns.kind import Kind
     from headway.observe.query import Counts
     from headway.project.project.folder import Opened
     from headway.prove.page import Page
@@ -52,18 +55,16 @@ __all__ = [
 
 def explain(project: Opened, decision: str) -> Explanation:
     """How a decision was made: policy, reason, probabilities and outcome."""
-    from headway.project.decide.factored import stored_heads
-
     stored = project.query.decision(parse_decision_id(decision))
     project.settle(stored.task)
     signals = project.query.signals(stored.id)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    heads, again = stored_heads(project, stored.id), None
-    if heads:
-        why, asked_again = _heads_again(project, stored)
-    else:
+    path, again = _traits(project, stored).explain, None
+    more: dict[str, Any] = hook(path)(project, stored) if path else {}
+    if "why" not in more:
         again, gone = _asked_again(project, stored)
-        why, asked_again = f"not known any more: {gone}" if again is None else again.why, again is not None
+        more["why"] = f"not known any more: {gone}" if again is None else again.why
+        more["asked_again"] = again is not None
     situation = stored.situation
     return Explanation(
         id=stored.id,
@@ -86,12 +87,17 @@ def explain(project: Opened, decision: str) -> Explanation:
         signals=tuple(signals),
         outcome=project.query.outcome(stored),
         parts=project.rewards(stored.task).parts(values),
-        why=why,
-        asked_again=asked_again,
         confidence=None if again is None else again.opinion.confidence,
-        heads={head.name: head for head in heads} or None,
         reply=_reply(project, stored),
+        **more,
     )
+
+
+def _traits(project: Opened, decision: Decision) -> Kind:
+    """The kind under which a decision was made; of one that was made elsewhere, the kind of its task now."""
+    known: Mapping[str, Kind] = {} if decision.claimed else project.catalogue.all("kinds")
+    kind = known.get(loads(project.query.config(decision.config_hash)).get("kind", "choice"))
+    return project.settings.task(decision.task).traits if kind is None else kind
 
 
 def _reply(project: Opened, decision: Decision) -> ReplyText | None:
@@ -103,18 +109,6 @@ def _reply(project: Opened, decision: Decision) -> ReplyText | None:
         return None if kept is None else msgspec.json.decode(kept, type=ReplyText)
     except msgspec.DecodeError:  # not JSON, or without a text: another program's detail
         return None
-
-
-def _heads_again(project: Opened, decision: Decision) -> tuple[str, bool]:
-    """Why a factored decision was made, and whether its policy could be asked again."""
-    from headway.project.decide.factored import replay_heads
-
-    if decision.claimed:
-        return "not known any more: the decision was made elsewhere", False
-    try:
-        return replay_heads(project, decision)[0].why, True
-    except HeadwayError as error:
-        return f"not known any more: {error.message}", False
 
 
 def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandidate, ...]:
@@ -134,11 +128,8 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 
 def replay(project: Opened, decision: str) -> Replay:
     """Replay a decision with the same policy and seed, and compare; or report what is missing."""
-    from headway.project.decide.factored import stored_heads
-
     stored = project.query.decision(parse_decision_id(decision))
-    factored = stored_heads(project, stored.id) and not stored.claimed
-    replayed, difference, why, gone = (_replayed_heads if factored else _replayed_choice)(project, stored)
+    replayed, difference, why, gone = _replayed(project, stored)
     exact = replayed.action == stored.action and difference == 0.0 if replayed else None
     return Replay(
         id=stored.id,
@@ -154,8 +145,15 @@ def replay(project: Opened, decision: str) -> Replay:
     )
 
 
-def _replayed_choice(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
+def _replayed(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
     """(what was drawn again, the greatest difference of a probability, why, what is missing for it)."""
+    path = "" if decision.claimed else _traits(project, decision).replay
+    if path:
+        try:
+            drawn, difference, why = hook(path)(project, decision)
+        except HeadwayError as error:
+            return None, 0.0, "", error.message
+        return drawn, difference, why, ""
     again, gone = _asked_again(project, decision)
     if again is None:
         return None, 0.0, "", gone
@@ -163,17 +161,6 @@ def _replayed_choice(project: Opened, decision: Decision) -> tuple[DrawnAction |
         action=decision.candidates[again.index].name, propensity=float(again.probabilities[again.index])
     )
     return drawn, most_apart(again.probabilities.tolist(), decision.probabilities), again.why, gone
-
-
-def _replayed_heads(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
-    """The same for a factored decision: every probability of every head is compared."""
-    from headway.project.decide.factored import replay_heads
-
-    try:
-        again, difference = replay_heads(project, decision)
-    except HeadwayError as error:
-        return None, 0.0, "", error.message
-    return DrawnAction(action=again.action, propensity=again.propensity), difference, again.why, ""
 
 
 def _asked_again(project: Opened, decision: Decision) -> tuple[Acted | None, str]:

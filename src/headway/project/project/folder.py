@@ -24,7 +24,6 @@ from headway.observe.settle import settle as settle_task
 from headway.observe.store import Store
 from headway.observe.totals import keep_totals
 from headway.observe.writer import Writer
-from headway.project.decide.episode_memory import EpisodeMemories
 from headway.project.decide.inputs import Offers
 from headway.project.decide.serving import Servings
 from headway.promote.ledger import Ledger
@@ -77,7 +76,7 @@ class Opened:
         self.worths: dict[str, tuple[tuple[str, str, str], int, TaskWorth]] = {}  # by task: of what, last outcome, it
         self.change_lags: dict[str, tuple[str, int, ChangeLags]] = {}  # by task: as last shown
         self.first_looks: dict[str, tuple[Hashable, Look | None]] = {}  # by task: the last one, and what it rests on
-        self.memories = EpisodeMemories()  # of factored tasks
+        self.kept: dict[str, Any] = {}  # what kits keep while the project is open, by their names
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)
         self.source: Source = "synthetic" if self.settings.store.synthetic else source

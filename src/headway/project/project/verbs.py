@@ -33,7 +33,6 @@ from headway.project.project.folder import Opened
 if TYPE_CHECKING:
     import headway.project.alarm
     import headway.project.data.erase
-    import headway.project.decide.factored
     import headway.project.experiment
     import headway.project.guard
     import headway.project.inspect
@@ -79,6 +78,7 @@ class Project(Opened):
     consider_many = decide.consider  # for servers that group requests
     submit = decide.submit
     submit_ask = decide.submit_ask
+    beside = decide.beside
     checked_signals = signal.checked
     withdraw = signal.withdraw
 
@@ -109,7 +109,6 @@ class Project(Opened):
     erase = at.data.erase.erase
     retain = at.data.erase.retain
 
-    heads = at.decide.factored.stored_heads
     explain = at.inspect.explain
     replay = at.inspect.replay
     status = at.inspect.status

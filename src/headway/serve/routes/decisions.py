@@ -21,7 +21,6 @@ from headway.serve.wire import (
     DecisionBatch,
     DecisionRequest,
     DecisionsAnswer,
-    HeadAnswer,
     Task,
     described,
 )
@@ -48,9 +47,9 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
     def answer(decision: Decision, new: bool) -> None:
         call.answer(201 if new else 200, _answer(decision))
 
-    if project.settings.task(body.task).kind == "factored":
-        status, heads = await call.in_thread(_decide_heads, project, ask)
-        call.answer(status, heads)
+    if project.settings.task(body.task).traits.decide:
+        decision, new = await call.in_thread(lambda: project.submit_ask(ask).result())
+        call.answer(201 if new else 200, await call.in_thread(_whole_answer, project, decision))
     elif body.episode is None:
         await call.server.grouping.add(ask, answer)
     else:
@@ -87,9 +86,9 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
     stored = await asyncio.wrap_future(project.submit(considered))
     for one in stored:
         call.server.metrics.count("decisions", one.task)
-    if not any(project.settings.task(one.task).kind == "factored" for one in stored):
+    if not any(project.settings.task(one.task).traits.answer for one in stored):
         return DecisionsAnswer([_answer(decision) for decision in stored])
-    return DecisionsAnswer(await call.in_thread(lambda: [_with_heads(project, one) for one in stored]))
+    return DecisionsAnswer(await call.in_thread(lambda: [_whole_answer(project, one) for one in stored]))
 
 
 def _ask(call: Call, body: DecisionRequest) -> Ask:
@@ -117,25 +116,13 @@ def _answer(decision: Decision) -> DecisionAnswer:
     )
 
 
-def _decide_heads(project: Project, ask: Ask) -> tuple[int, DecisionAnswer]:
-    """Status and answer of a factored decision. It reads the episode and blocks, so it runs in a thread."""
-    decision, new = project.submit_ask(ask).result()
-    return 201 if new else 200, _with_heads(project, decision)
-
-
-def _with_heads(project: Project, decision: Decision) -> DecisionAnswer:
-    """The answer with the heads of a factored decision."""
-    heads = project.heads(decision.id)
-    if not heads:
-        return _answer(decision)
-    return DecisionAnswer(
-        id=decision.id,
-        action=decision.action,
-        propensity=decision.propensity,
-        policy=decision.policy,
-        heads={head.name: msgspec.convert(head, HeadAnswer, from_attributes=True) for head in heads},
-        step=decision.situation.step,
-    )
+def _whole_answer(project: Project, decision: Decision) -> DecisionAnswer:
+    """The answer with what the kind of its task adds. It may read the store, so it runs in a thread."""
+    answer = {
+        "id": decision.id, "action": decision.action, "propensity": decision.propensity, "policy": decision.policy,
+        **project.beside(decision),
+    }  # fmt: skip
+    return msgspec.convert(answer, DecisionAnswer, from_attributes=True)
 
 
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True):

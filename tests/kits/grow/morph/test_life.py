@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headway.kits.grow.factored.space import Factored
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.host import TRUNK
@@ -16,7 +17,6 @@ from headway.kits.grow.morph.lifecycle import EMBARGO, GATES, TRANSITIONS, SeedS
 from headway.kits.grow.morph.operations import advance_alpha, apply, pass_epoch
 from headway.kits.grow.morph.reward import CREDIT_CAP, credited, potential, rent, shaping
 from headway.kits.grow.morph.space import OPS, SPACE
-from headway.nouns.factored import Factored
 
 CPU = torch.device("cpu")
 PLENTY = torch.full((1,), 10**6)

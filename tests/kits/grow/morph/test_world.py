@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headway.decide.factored import check_masks
+from headway.kits.grow.factored.draw import check_masks
 from headway.kits.grow.morph import recording
 from headway.kits.grow.morph.baselines import BASELINES, random_valid
 from headway.kits.grow.morph.blueprints import EMPTY

@@ -17,15 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headway.decide.factored import best
+from headway.kits.grow.factored.draw import best
+from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.kits.grow.morph.baselines import Chooser, random_valid
 from headway.kits.grow.morph.blueprints import EMPTY
 from headway.kits.grow.morph.evaluate import as_arrays
 from headway.kits.grow.morph.observation import FEEDBACK, NAMES_OF_FEATURES
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.world import MorphWorld
-from headway.nouns.factored import Observations
-from headway.nouns.protocols import FactoredPolicy
 
 _MEASURED = ("contribution", "contribution velocity", "interaction", "boost")
 _CONTRIBUTIONS = tuple(

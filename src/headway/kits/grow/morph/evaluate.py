@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.decide.factored import best
+from headway.kits.grow.factored.draw import best
+from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.kits.grow.morph.baselines import Chooser
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
-from headway.nouns.factored import Observations
-from headway.nouns.protocols import FactoredPolicy
 
 
 def policy_chooser(policy: FactoredPolicy) -> Chooser:

@@ -6,8 +6,8 @@ mask of `slot` is conditional (`slot_by_op`).
 
 from __future__ import annotations
 
+from headway.kits.grow.factored.space import Factored, Head
 from headway.kits.grow.morph.blueprints import NAMES, SLOTS, STYLES
-from headway.nouns.factored import Factored, Head
 
 OPS = ("WAIT", "GERMINATE", "SET_ALPHA_TARGET", "PRUNE", "FOSSILIZE", "ADVANCE")
 TEMPOS = (3, 5, 8)  # epochs of training in isolation, and of the first blend

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headway.kits.grow.factored.space import Observations
 from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
 from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.data import Split, material
@@ -47,7 +48,6 @@ from headway.kits.grow.morph.reward import ACTION_COST, PENALTY, RENT, RewardMod
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays, mixed_rows, to_arrays
 from headway.kits.grow.worlds import StepResult
-from headway.nouns.factored import Observations
 
 HORIZON = 50
 BUDGET = 3 * int(parameters_of(torch.device("cpu")).max())  # in parameters: the largest blueprint in every slot

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from headway.kits.grow.factored.space import Factored, Head
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, UnknownName
-from headway.nouns.factored import Factored, Head
 
 SPACE = Factored(
     heads=(

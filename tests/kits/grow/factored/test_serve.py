@@ -14,9 +14,10 @@ import pytest
 
 import headway
 from headway.client import Client
+from headway.kits.grow.factored.memory import memories
 from headway.nouns.wire import document
+from tests.kits.grow.factored.tally_kit import PLAN, STATE, installed, learned, tally_site
 from tests.serve.conftest import Running, served
-from tests.tally_kit import PLAN, STATE, installed, learned, tally_site
 
 __all__ = ["served", "tally_site"]
 
@@ -93,7 +94,7 @@ def test_an_episode_goes_on_with_the_same_memory_after_the_server_was_killed(
         ]
     with running.open() as project:
         pick = project.decide("plan", episode="a", state=STATE)
-        (*_, before) = project.memories.of("plan", "a")
+        (*_, before) = memories(project).of("plan", "a")
         assert before.memory.tolist() == [expected]
         assert before.decision == answers[-1]["id"]
         stored = {decision.id: decision for decision in project.query.decisions("plan")}

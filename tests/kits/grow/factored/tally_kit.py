@@ -20,26 +20,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.nouns.factored import Factored, FactoredOpinions, Head, Observations
+from headway.kits.grow import Factored, FactoredOpinions, Head, Observations
 from headway.nouns.kit import Family, Kit, catalogue
 from headway.nouns.protocols import Learned
 
 KIT = Kit(
     name="tally",
     summary="A kit of the tests.",
+    needs=("grow",),
     families={
         "tally": Family(
             kinds=("factored",),
-            policy="tests.tally_kit:read",
-            learner="tests.tally_kit:TallyLearner",
+            policy=f"{__name__}:read",
+            learner=f"{__name__}:TallyLearner",
             evidence=("world",),
         )
     },
-    worlds={"countdown": "tests.tally_kit:countdown"},
-    spaces={"countdown": "tests.tally_kit:COUNTDOWN"},
+    worlds={"countdown": f"{__name__}:countdown"},
+    spaces={"countdown": f"{__name__}:COUNTDOWN"},
 )
 FEATURES = 2
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[4]
 PLAN = """
 [kits]
 use = ["tally"]
@@ -190,7 +191,7 @@ def installed(folder: Path) -> Iterator[None]:
     metadata = folder / "tally_kit-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tally-kit\nVersion: 1.0\n", "utf-8")
-    (metadata / "entry_points.txt").write_text("[headway.kits]\ntally = tests.tally_kit:KIT\n", "utf-8")
+    (metadata / "entry_points.txt").write_text(f"[headway.kits]\ntally = {__name__}:KIT\n", "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.setenv("PYTHONPATH", f"{folder}:{ROOT}")

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
 from headway.nouns.wire import Internal
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # numpy is used in types only and never imported here
 else:
     Masks = Floats = Any
 
-__all__ = ["DrawnHead", "Factored", "FactoredOpinions", "Head", "Masks", "Observations"]
+__all__ = ["Factored", "FactoredOpinions", "FactoredPolicy", "Head", "Masks", "Observations"]
 
 _RESERVED = "=,\0\n"
 _LONGEST_NAME = 200
@@ -203,18 +203,6 @@ def _bad(what: str, hint: str) -> InvalidSettings:
     return InvalidSettings(f"A factored action: {what}.", code="bad_factored", hint=hint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnHead:
-    """One head of a stored decision: its choice, and what it was drawn from, given the choice of the first head."""
-
-    name: Internal[str]
-    choice: str
-    index: int
-    propensity: float  # the probability of the choice
-    probabilities: Mapping[str, float]  # by choice; 0 where the mask forbids it
-    allowed: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Observations:
     """What a factored policy sees: numbers, and columns of indices that it looks up in an embedding."""
@@ -233,3 +221,29 @@ class FactoredOpinions:
     scores: Mapping[str, Floats]  # head → [row, choice]: log-scores, not masked
     memory: Floats  # [row, memory_width]: after this observation
     value: Floats  # [row]: predicted return; zeros if the family predicts none
+
+
+class FactoredPolicy(Protocol):
+    """Decides actions of several heads, step by step. Immutable once built; safe to call from several threads.
+
+    What it remembers of an episode is not in it: the caller passes the memory in (zeros at the start) and gets the next
+    one back, so that memory is a fold over the observations. `FactoredPipeline` applies masks and draws. A row gets the
+    same bits alone and in a batch.
+    """
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def space(self) -> Factored: ...
+
+    @property
+    def memory_width(self) -> int: ...  # 0: it remembers nothing
+
+    @property
+    def features(self) -> int: ...  # numbers per observation
+
+    @property
+    def indices(self) -> tuple[int, ...]: ...  # index columns: how many values each can have
+
+    def scores(self, observations: Observations, memory: Floats) -> FactoredOpinions: ...

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.decide.factored import UniformHeads
+from headway.kits.grow.factored.pipeline import UniformHeads
+from headway.kits.grow.factored.space import FactoredOpinions, Observations
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import FactoredOpinions, Observations
 from headway.nouns.kit import catalogue, load
 from headway.testing import factored_world_contract, heads_contract
-from tests.nouns.test_factored import SPACE
-from tests.tally_kit import Countdown, Tally
+from tests.kits.grow.factored.tally_kit import Countdown, Tally
+from tests.kits.grow.factored.test_space import SPACE
 
 
 def test_policies_satisfy_the_contract() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import headway as library
 from tests.cli.terminal import headway
-from tests.tally_kit import PLAN, learned, tally_site
+from tests.kits.grow.factored.tally_kit import PLAN, learned, tally_site
 
 __all__ = ["tally_site"]
 SEEN = ("--state", "observation=[0.5, -1.25]", "--state", "indices=[2]")

@@ -13,20 +13,18 @@ probability 1, so that its log-probability and entropy are 0. A row gets the sam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide import explore
+from headway.kits.grow.factored.space import Factored, Masks
 from headway.nouns.errors import InvalidInput
-from headway.nouns.factored import Factored, FactoredOpinions, Masks, Observations
-from headway.nouns.protocols import FactoredPolicy, Floats
+from headway.nouns.protocols import Floats
 
 __all__ = [
     "Drawn",
-    "FactoredPipeline",
-    "UniformHeads",
     "best",
     "check_masks",
     "conditional",
@@ -52,50 +50,6 @@ class Drawn:
         rows = np.arange(len(self.actions))
         columns = [self.probabilities[name][rows, self.actions[:, place]] for place, name in enumerate(space.names)]
         return np.stack(columns, axis=1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FactoredPipeline:
-    """A factored policy with the share of uniform choices, per head, and what is always allowed.
-
-    Immutable; thread-safe. `allowed` are masks of one row, which the caller applies (`decide.masks`).
-    """
-
-    policy: FactoredPolicy
-    floor: float = 0.0
-    allowed: Masks = field(default_factory=dict)
-
-    @property
-    def family(self) -> str:
-        return self.policy.family
-
-    def start(self, rows: int = 1) -> Floats:
-        """The memory at the beginning of an episode."""
-        return np.zeros((rows, self.policy.memory_width))
-
-    def act(
-        self, observations: Observations, memory: Floats, masks: Masks, seeds: Sequence[int]
-    ) -> tuple[Drawn, FactoredOpinions]:
-        """One step of each row."""
-        opinions = self.policy.scores(observations, memory)
-        space = conditional(self.policy.space, masks)
-        return draw(space, opinions.scores, masks, seeds, floor=self.floor), opinions
-
-
-@dataclass(frozen=True, slots=True)
-class UniformHeads:
-    """Every allowed choice of every head is as likely as the others; it reads no observation and remembers nothing."""
-
-    space: Factored
-    family: str = "uniform"
-    memory_width: int = 0
-    features: int = 0
-    indices: tuple[int, ...] = ()
-
-    def scores(self, observations: Observations, memory: Floats) -> FactoredOpinions:
-        rows = len(observations)
-        even = {head.name: np.zeros((rows, len(head.choices))) for head in self.space.heads}
-        return FactoredOpinions(even, memory, np.zeros(rows))
 
 
 def probabilities(

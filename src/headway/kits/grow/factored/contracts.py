@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.factored import FactoredPipeline, check_masks, draw
-from headway.nouns.factored import Factored, FactoredOpinions, Observations
-from headway.nouns.protocols import FactoredPolicy
+from headway.kits.grow.factored.draw import check_masks, draw
+from headway.kits.grow.factored.pipeline import FactoredPipeline
+from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Observations
 
 _ROWS = 6
 

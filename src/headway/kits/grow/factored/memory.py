@@ -1,7 +1,6 @@
 """What a policy remembers of an episode: a fold over the observations that are stored, one per step.
 
-    memories = EpisodeMemories()
-    memory = recall(project, memories, pipeline, last)       # after the latest stored decision
+    memory = recall(project, pipeline, last, body["state"])      # after the latest stored decision
 
 The latest memories are kept (LRU). One that is not kept, because the process is new or the episode old, is folded again
 from the store and has the same bits: the server may be killed between any two steps. Every kept memory carries the id
@@ -18,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.decide.factored import FactoredPipeline
+from headway.kits.grow.factored.pipeline import FactoredPipeline
+from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.factored import Observations
-from headway.nouns.protocols import FactoredPolicy, Floats
+from headway.nouns.protocols import Floats
 from headway.nouns.records import Decision, State
 from headway.observe.episodes import decisions_of
 
 if TYPE_CHECKING:
-    from headway.project.project.folder import Opened
+    from headway.project import Opened, Serving
 
 __all__ = ["INDICES", "OBSERVATION", "EpisodeMemories", "KeptMemory", "fold_memory", "observation_of", "recall"]
 
@@ -52,6 +51,7 @@ class EpisodeMemories:
         self._most = most
         self._kept: OrderedDict[tuple[str, str], tuple[KeptMemory, ...]] = OrderedDict()
         self._lock = Lock()
+        self.servings: dict[tuple[str, str, str], Serving] = {}  # of episodes that began under another policy
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -73,13 +73,19 @@ class EpisodeMemories:
                 self._kept.popitem(last=False)
 
 
+def memories(project: Opened) -> EpisodeMemories:
+    """What this process remembers of the project's episodes."""
+    kept: EpisodeMemories | None = project.kept.get("grow")
+    return project.kept.setdefault("grow", EpisodeMemories()) if kept is None else kept
+
+
 def recall(project: Opened, pipeline: FactoredPipeline, last: Decision, names: Sequence[str]) -> Floats:
     """The memory after the decision `last`: kept, or folded again from what is stored."""
     task, episode = last.task, last.situation.episode
     assert episode is not None
     if not pipeline.policy.memory_width:
         return pipeline.start()
-    kept = project.memories.of(task, episode)
+    kept = memories(project).of(task, episode)
     for one in kept:
         if one.decision == last.id:
             return one.memory
@@ -93,7 +99,7 @@ def recall(project: Opened, pipeline: FactoredPipeline, last: Decision, names: S
     elif kept:
         steps = decisions_of(project.database, task, episode, before=_step(last) + 1)
     memory = fold_memory(pipeline.policy, steps, memory, names, first=first)
-    project.memories.keep(task, episode, KeptMemory(last.id, _step(last), memory))
+    memories(project).keep(task, episode, KeptMemory(last.id, _step(last), memory))
     return memory
 
 

@@ -12,7 +12,7 @@ from headway.kits.grow import KIT as GROW
 from headway.nouns.core_kit import CORE
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.kit import Catalogue
-from tests.tally_kit import COUNTDOWN, KIT
+from tests.kits.grow.factored.tally_kit import COUNTDOWN, KIT
 
 CATALOGUE = Catalogue((CORE, GROW, KIT))
 HEADS = 'heads = { op = ["GO", "STOP"], model = ["small", "large"], effort = ["low", "high"] }\n'

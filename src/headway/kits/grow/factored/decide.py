@@ -1,7 +1,7 @@
 """Decisions of factored tasks: an action of several heads, drawn with what the policy remembers of the episode.
 
     decide(project, Ask("plan", "", None, {"state": {…}, "masks": {…}, "episode": "run-7"}))
-    heads_of(project.query.details(decision.id, KIT)[HEADS])           # each head with its probabilities
+    project.heads(decision.id)                                         # each head with its probabilities
 
 A factored decision has one candidate, its action in words, and its joint propensity; a vector over all combinations is
 not stored. The probabilities and the mask of each head are in its details.
@@ -18,29 +18,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headway.decide.masks import masks_from, masks_together, plain_masks
-from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.explanation import most_apart
-from headway.nouns.factored import DrawnHead
+from headway.kits.grow.factored.masks import masks_from, masks_together, plain_masks
+from headway.kits.grow.factored.memory import KeptMemory, fold_memory, memories, observation_of, recall
+from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.nouns.explanation import DrawnAction, DrawnHead, most_apart
 from headway.nouns.ids import decision_id, parse_decision_id
 from headway.nouns.records import Candidate, Decision, Detail, Situation
 from headway.observe.episodes import decisions_of, last_step
 from headway.observe.rows import dumps, loads
-from headway.project.decide.episode_memory import KeptMemory, fold_memory, observation_of, recall
-from headway.project.decide.inputs import Details, checked_source, situation_of
+from headway.project import Considered, Serving, situation_of, source_of
 
 if TYPE_CHECKING:
-    from headway.decide.factored import Drawn
-    from headway.nouns.factored import Factored, Masks
+    from headway.kits.grow.factored.draw import Drawn
+    from headway.kits.grow.factored.space import Factored, Masks
     from headway.nouns.protocols import Floats
-    from headway.project.decide.consider import Ask, Considered
-    from headway.project.decide.serving import Serving
-    from headway.project.project.folder import Opened
+    from headway.project import Ask, Details, Opened
     from headway.settings import TaskSettings
 
-__all__ = ["HEADS", "KIT", "ReplayedHeads", "consider_heads", "decide_heads", "heads_of", "replay_heads"]
+__all__ = ["answer", "consider", "decide", "explain", "heads", "replay"]
 
 KIT, HEADS = "core", "heads"  # where the details of a factored decision are
+_MOST_SERVINGS = 64  # of episodes that began under another policy
 _TRIES = 32  # of a decision without a step, while other requests take the next one
 
 
@@ -55,13 +54,13 @@ class _Turn(NamedTuple):
 # -- deciding
 
 
-def decide_heads(project: Opened, ask: Ask) -> tuple[Decision, bool]:
+def decide(project: Opened, ask: Ask) -> tuple[Decision, bool]:
     """The stored decision, and whether it is new."""
     for tried in range(1, _TRIES + 1):
         earlier = _earlier(project, ask)
         if earlier is not None:
             return earlier, False
-        considered = consider_heads(project, ask)
+        considered = consider(project, ask)
         serving = considered.serving
         try:
             (stored,) = project.store.add(
@@ -77,10 +76,8 @@ def decide_heads(project: Opened, ask: Ask) -> tuple[Decision, bool]:
     raise AssertionError("the last try returns or raises")
 
 
-def consider_heads(project: Opened, ask: Ask) -> Considered:
+def consider(project: Opened, ask: Ask) -> Considered:
     """The decision that would be stored now, with its details."""
-    from headway.project.decide.consider import Considered
-
     task, text, candidates, details = ask
     if candidates is not None:
         raise InvalidInput(
@@ -92,16 +89,16 @@ def consider_heads(project: Opened, ask: Ask) -> Considered:
     situation = situation_of(task, text, details, project.redact)
     turn = _turn(project, settings, situation)
     body = loads(turn.serving.config)
-    pipeline = turn.serving.heads
-    space, masks = masks_together(pipeline.policy.space, body["masks"], details.get("masks"))
-    observations = observation_of(pipeline.policy, situation.state, body["state"])
+    acting = _acts(turn.serving)
+    space, masks = masks_together(acting.policy.space, body["masks"], details.get("masks"))
+    observations = observation_of(acting.policy, situation.state, body["state"])
     seed = project.seeds.next() if project.seeds is not None else int.from_bytes(os.urandom(8), "little")
-    drawn, opinions = pipeline.act(observations, turn.memory, masks, (seed,))
+    drawn, opinions = acting.act(observations, turn.memory, masks, (seed,))
     decision = _decision(project, turn, replace(situation, step=turn.step), space, drawn, seed, details)
-    if situation.episode is not None and turn.step is not None and pipeline.policy.memory_width:
-        project.memories.keep(task, situation.episode, KeptMemory(decision.id, turn.step, opinions.memory))
-    heads = _document(space, masks, drawn, details.get("masks"))
-    return Considered(decision, turn.serving, False, (Detail(KIT, HEADS, dumps(heads).encode()),))
+    if situation.episode is not None and turn.step is not None and acting.policy.memory_width:
+        memories(project).keep(task, situation.episode, KeptMemory(decision.id, turn.step, opinions.memory))
+    beside = _document(space, masks, drawn, details.get("masks"))
+    return Considered(decision, turn.serving, False, (Detail(KIT, HEADS, dumps(beside).encode()),))
 
 
 def _turn(project: Opened, settings: TaskSettings, situation: Situation) -> _Turn:
@@ -112,12 +109,48 @@ def _turn(project: Opened, settings: TaskSettings, situation: Situation) -> _Tur
         serving = project.servings.of(settings)
         first = None if episode is None else 0
         _check_step(situation, first)
-        return _Turn(serving, serving.heads.start(), situation.step if first is None else first)
-    serving = project.servings.as_stored(settings, last, project.query.config(last.config_hash))
+        return _Turn(serving, _acts(serving).start(), situation.step if first is None else first)
+    serving = _as_stored(project, settings, last)
     step = (last.situation.step or 0) + 1
     _check_step(situation, step)
-    memory = recall(project, serving.heads, last, loads(serving.config)["state"])
+    memory = recall(project, _acts(serving), last, loads(serving.config)["state"])
     return _Turn(serving, memory, step)
+
+
+def _as_stored(project: Opened, settings: TaskSettings, decision: Decision) -> Serving:
+    """The serving that made a stored decision: the rest of its episode keeps to it."""
+    now = project.servings.of(settings)
+    key = (decision.policy, decision.policy_hash, decision.config_hash)
+    if key == (now.ref, now.digest, now.config_hash):
+        return now
+    stored = memories(project).servings
+    known = stored.get(key)
+    if known is None:
+        if decision.claimed:
+            raise Conflict(
+                f"The episode {decision.situation.episode!r} was decided elsewhere and imported.",
+                code="episode_conflict",
+                hint="Use another episode name.",
+            )
+        config = project.query.config(decision.config_hash)
+        made = pipeline(project.servings, settings.name, loads(config), decision.policy, decision.policy_hash)
+        if len(stored) >= _MOST_SERVINGS:
+            stored.clear()
+        known = stored[key] = Serving(
+            ref=decision.policy,
+            digest=decision.policy_hash,
+            pipeline=made,
+            config=config,
+            config_hash=decision.config_hash,
+            encoder=decision.encoder,
+            state_seq=decision.state_seq,
+        )
+    return known
+
+
+def _acts(serving: Serving) -> FactoredPipeline:
+    assert isinstance(serving.pipeline, FactoredPipeline), "the task is factored"
+    return serving.pipeline
 
 
 def _check_step(situation: Situation, expected: int | None) -> None:
@@ -149,7 +182,7 @@ def _decision(
     now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
     identifier = details.get("id")
     action = space.name(drawn.actions[0].tolist())
-    floor = turn.serving.heads.floor
+    floor = _acts(turn.serving).floor
     return Decision(
         id=decision_id(now) if identifier is None else parse_decision_id(identifier),
         situation=situation,
@@ -164,16 +197,10 @@ def _decision(
         exploration=f"policy, floor {floor:g} per head" if floor else "policy",
         seed=seed,
         at=now,
-        source=_source(project, details),
+        source=source_of(project, details),
         state_seq=turn.serving.state_seq,
         key=details.get("key", ""),
     )
-
-
-def _source(project: Opened, details: Details) -> Any:
-    if project.settings.store.synthetic:
-        return "synthetic"
-    return checked_source(details.get("source") or project.source)
 
 
 def _earlier(project: Opened, ask: Ask) -> Decision | None:
@@ -227,28 +254,31 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def stored_heads(project: Opened, decision: str) -> tuple[DrawnHead, ...]:
+# -- what is told about a decision
+
+
+def heads(project: Opened, decision: str) -> tuple[DrawnHead, ...]:
     """The heads of a factored decision, the first one first: choice, probabilities and what was allowed.
 
     project.heads(pick.id)[0].propensity      # of the lead; their product is pick.propensity
     """
     data = project.query.details(parse_decision_id(decision), KIT).get(HEADS)
-    return () if data is None else heads_of(data)
+    return () if data is None else _heads(data)
 
 
-def heads_of(data: bytes) -> tuple[DrawnHead, ...]:
+def _heads(data: bytes) -> tuple[DrawnHead, ...]:
     """The heads that counted in a stored decision, the first one first."""
     stored = loads(data.decode())
     actions = dict(zip(stored["heads"], stored["actions"], strict=True))
     lead = stored["actions"][0]
-    heads: list[DrawnHead] = []
+    drawn: list[DrawnHead] = []
     for name in stored["heads"]:
         if name not in stored["probabilities"]:
             continue
         choices, shares = stored["choices"][name], stored["probabilities"][name]
         mask = stored["masks"].get(name, [1] * len(choices))
         mask = mask[lead] if isinstance(mask[0], list) else mask
-        heads.append(
+        drawn.append(
             DrawnHead(
                 name=name,
                 choice=choices[actions[name]],
@@ -258,46 +288,52 @@ def heads_of(data: bytes) -> tuple[DrawnHead, ...]:
                 allowed=tuple(choice for choice, allowed in zip(choices, mask, strict=True) if allowed),
             )
         )
-    return tuple(heads)
+    return tuple(drawn)
 
 
-# -- deciding again
+def answer(project: Opened, decision: Decision) -> dict[str, Any]:
+    """What the answer over HTTP has besides: the heads, and the step of the episode."""
+    drawn = heads(project, decision.id)
+    return {"heads": {head.name: head for head in drawn}, "step": decision.situation.step} if drawn else {}
 
 
-class ReplayedHeads(NamedTuple):
-    """A factored decision, made again."""
+def explain(project: Opened, decision: Decision) -> dict[str, Any]:
+    """What an explanation has besides: the heads, and why they were drawn so."""
+    drawn = heads(project, decision.id)
+    if not drawn:
+        return {}
+    if decision.claimed:
+        why, again = "not known any more: the decision was made elsewhere", False
+    else:
+        try:
+            why, again = replay(project, decision)[2], True
+        except HeadwayError as error:
+            why, again = f"not known any more: {error.message}", False
+    return {"heads": {head.name: head for head in drawn}, "why": why, "asked_again": again}
 
-    action: str
-    propensity: float
-    probabilities: Mapping[str, list[float]]  # of the heads that count
-    why: str
 
-
-def replay_heads(project: Opened, decision: Decision) -> tuple[ReplayedHeads, float]:
-    """The decision made again from what is stored, and the greatest difference of a probability of any head."""
+def replay(project: Opened, decision: Decision) -> tuple[DrawnAction, float, str]:
+    """The action drawn again from what is stored, the greatest difference of a probability of any head, and why."""
     stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
     body = loads(project.query.config(decision.config_hash))
-    pipeline = project.servings.acting(decision.task, body, decision.policy, decision.policy_hash)
-    memory, steps = pipeline.start(), 0
+    acting = pipeline(project.servings, decision.task, body, decision.policy, decision.policy_hash)
+    policy, memory, steps = acting.policy, acting.start(), 0
     episode, step = decision.situation.episode, decision.situation.step
-    if pipeline.policy.memory_width and episode is not None and step:
+    if policy.memory_width and episode is not None and step:
         earlier = decisions_of(project.database, decision.task, episode, before=step)
-        memory, steps = fold_memory(pipeline.policy, earlier, memory, body["state"]), len(earlier)
+        memory, steps = fold_memory(policy, earlier, memory, body["state"]), len(earlier)
         if steps != step:
             raise Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")
-    space, masks = masks_from(pipeline.policy.space, stored["masks"])
-    observations = observation_of(pipeline.policy, decision.situation.state, body["state"])
-    drawn, opinions = pipeline.act(observations, memory, masks, (decision.seed,))
-    again = _document(space, masks, drawn, stored["asked"])
-    remembers = f" and remembers {steps} step{'' if steps == 1 else 's'}" if pipeline.policy.memory_width else ""
-    value = f"; it expects a return of {float(opinions.value[0]):.4g}" if pipeline.policy.features else ""
-    replayed = ReplayedHeads(
-        action=space.name(drawn.actions[0].tolist()),
-        propensity=float(drawn.propensity[0]),
-        probabilities=again["probabilities"],
-        why=f"{pipeline.family} decides{remembers}{value}",
+    space, masks = masks_from(policy.space, stored["masks"])
+    observations = observation_of(policy, decision.situation.state, body["state"])
+    drawn, opinions = acting.act(observations, memory, masks, (decision.seed,))
+    propensity = float(drawn.propensity[0])
+    before, after = stored["probabilities"], _document(space, masks, drawn, stored["asked"])["probabilities"]
+    difference = max(
+        abs(propensity - decision.propensity),
+        *(most_apart(before.get(name, ()), after.get(name, ())) for name in {*before, *after}),
     )
-    before, after = stored["probabilities"], again["probabilities"]
-    heads = [abs(replayed.propensity - decision.propensity)]
-    heads += [most_apart(before.get(name, ()), after.get(name, ())) for name in {*before, *after}]
-    return replayed, max(heads)
+    remembers = f" and remembers {steps} step{'' if steps == 1 else 's'}" if policy.memory_width else ""
+    value = f"; it expects a return of {float(opinions.value[0]):.4g}" if policy.features else ""
+    action = DrawnAction(action=space.name(drawn.actions[0].tolist()), propensity=propensity)
+    return action, difference, f"{acting.family} decides{remembers}{value}"

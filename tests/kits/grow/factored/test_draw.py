@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from headway.decide import factored
+from headway.kits.grow.factored import draw as factored
+from headway.kits.grow.factored.space import Factored, Head
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.factored import Factored, Head
-from tests.nouns.test_factored import SPACE
+from tests.kits.grow.factored.test_space import SPACE
 
 ROWS = 6
 NO_MASKS: dict[str, Any] = {}

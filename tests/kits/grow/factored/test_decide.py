@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import headway
+from headway.kits.grow.factored.memory import EpisodeMemories, memories
 from headway.nouns.errors import Conflict, GateRefused, HeadwayError
 from headway.nouns.wire import document
 from headway.observe.erase import DeletionFilter
 from headway.project import Project
-from headway.project.decide.episode_memory import EpisodeMemories
-from tests.tally_kit import PLAN, STATE, learned, publish, tally_site
+from tests.kits.grow.factored.tally_kit import PLAN, STATE, learned, publish, tally_site
 
 __all__ = ["tally_site"]
 
@@ -87,11 +87,11 @@ def test_memory_is_a_fold_over_the_stored_observations(plan: Callable[..., Proje
     project = plan()
     learned(project)
     walk(project, "a", 6)
-    (kept, *_) = project.memories.of("plan", "a")
+    (kept, *_) = memories(project).of("plan", "a")
     other = plan()  # another process: it keeps nothing
     walk(other, "a", 1, first=6)
     walk(project, "a", 1, first=7)  # the first process meets a step that it did not decide
-    (after, *_) = project.memories.of("plan", "a")
+    (after, *_) = memories(project).of("plan", "a")
     expected = [0.0, 0.0]
     for step in range(8):
         expected = [0.5 * expected[0] + math.sin(step) + step % 3, 0.5 * expected[1] + 0.25 * step + step % 3]
@@ -106,11 +106,11 @@ def test_memory_is_a_fold_over_the_stored_observations(plan: Callable[..., Proje
 def test_the_cache_of_memories_is_bounded_and_only_costs_time(plan: Callable[..., Project]) -> None:
     project = plan(seed=1)
     learned(project)
-    project.memories = EpisodeMemories(most=2)
+    project.kept["grow"] = EpisodeMemories(most=2)
     for step in range(4):
         for episode in ("a", "b", "c"):
             walk(project, episode, 1, first=step)
-            assert len(project.memories) <= 2
+            assert len(memories(project)) <= 2
     assert all(project.replay(decision.id).exact for decision in project.query.decisions("plan"))
 
 
@@ -221,10 +221,10 @@ def test_bad_input_is_refused_with_its_place_and_nothing_is_stored(plan: Callabl
     assert project.decide("plan", episode="a", state=STATE).situation.step == 0
 
 
-def test_masks_are_for_factored_tasks(tmp_path: Path) -> None:
+def test_masks_are_for_tasks_of_several_heads(tmp_path: Path) -> None:
     with (
         headway.open(tmp_path, environ={}) as project,
-        pytest.raises(HeadwayError, match="Masks are for factored tasks"),
+        pytest.raises(HeadwayError, match="Masks are for tasks of several heads"),
     ):
         project.decide("route", "text", ["a", "b"], masks={"op": ["a"]})
 
@@ -236,7 +236,7 @@ def test_state_variables_that_the_settings_name_are_the_observation(
     project = plan()
     learned(project)
     project.decide("plan", episode="a", state={"failures": 2, "difficulty": 0.5, "indices": [1]})
-    assert project.memories.of("plan", "a")[0].memory.tolist() == [[1.5, 3.0]]
+    assert memories(project).of("plan", "a")[0].memory.tolist() == [[1.5, 3.0]]
     with pytest.raises(HeadwayError, match=r"state\.failures is missing"):
         project.decide("plan", episode="a", state={"difficulty": 0.5, "indices": [1]})
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.factored import check_masks, conditional
+from headway.kits.grow.factored.draw import check_masks, conditional
+from headway.kits.grow.factored.space import Factored, Head, Masks
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.factored import Factored, Head, Masks
 
 
 def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[Factored, Masks]:
