@@ -26,7 +26,7 @@ from _contract import arguments, data_file, finish, say
 from headway.encode import encoder
 from headway.kits import models
 from headway.kits.models import convert_minilm as minilm
-from headway.kits.models.sentences import SENTENCES
+from headway.kits.models.convert_minilm import SENTENCES
 from headway.kits.models.wheels import fetch, take
 from headway.nouns.kit import catalogue
 from headway.settings import cache_folder

@@ -37,7 +37,7 @@ from headway.kits.practice.threads import one_thread
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import CheckedPrompt, corpus
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
-from headway.kits.prompts.tasks import tasks
+from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.world import PromptsWorld, after, may
 from headway.kits.reply.generators import local
 from headway.kits.sandbox import sandbox

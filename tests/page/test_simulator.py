@@ -11,7 +11,7 @@ from headway.kits.simulator.generate import generate
 from headway.kits.simulator.outcomes import outcomes
 from headway.kits.simulator.practise import practise_sim
 from headway.kits.simulator.problem import write_problems
-from headway.kits.simulator.results import ResultsFile
+from headway.kits.simulator.run import ResultsFile
 from headway.project import Project
 from tests.kits.simulator.conftest import own_code
 from tests.kits.simulator.test_practise import TOML

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from headway.kits.prompts.cues import THERE
+from headway.kits.prompts.mutations import THERE
 
 COUNTED = {"prompt_tokens": 30, "completion_tokens": 5, "total_tokens": 35}
 

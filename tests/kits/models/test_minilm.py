@@ -14,7 +14,7 @@ import pytest
 
 from headway.kits import models
 from headway.kits.models import convert_minilm as minilm
-from headway.kits.models.sentences import REFERENCE, SENTENCES
+from headway.kits.models.convert_minilm import REFERENCE, SENTENCES
 from headway.kits.models.wheels import fetch, take
 from headway.nouns.errors import Damaged, Unavailable, UnknownName
 from tests.families import encoder

@@ -15,11 +15,10 @@ import headway
 from headway.encode.hashing import HashingEncoder
 from headway.kits.demo.synth import synthesise
 from headway.kits.next_action import compare
-from headway.kits.next_action.cubic import CubicModel
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.linear import LinearChoice, LinearRows, MatrixModel, fit_matrix
 from headway.kits.next_action.policy import Ranker, read
-from headway.kits.next_action.regression import fit_regression, pick_regression
+from headway.kits.next_action.regression import CubicModel, fit_regression, pick_regression
 from headway.kits.next_action.world import Projects
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
 from headway.nouns.protocols import Learned

@@ -17,12 +17,11 @@ from headway.kits.models.language import Completion, Delta, Scored
 from headway.kits.models.language import Prompt as Asked
 from headway.kits.prompts.checks import check, code_in, json_in
 from headway.kits.prompts.corpus import CLASSES, corpus, validated
-from headway.kits.prompts.cues import HEADINGS
-from headway.kits.prompts.mutations import MUTATIONS, allowed, mutate
+from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.phrases import examples
+from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, synthetic
-from headway.kits.prompts.tasks import tasks
 from headway.kits.prompts.world import PromptsWorld
 from headway.kits.sandbox import Limits, Result, sandbox
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName

@@ -9,7 +9,7 @@ import pytest
 from headway.kits.simulator import ACTIONS, SOLVERS
 from headway.kits.simulator.overview import episode, overview
 from headway.kits.simulator.practise import practise_sim
-from headway.kits.simulator.results import ResultsFile
+from headway.kits.simulator.run import ResultsFile
 from headway.kits.simulator.split import HELD_OUT
 from headway.nouns.errors import HeadwayError
 from headway.project import Project

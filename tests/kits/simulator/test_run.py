@@ -16,8 +16,7 @@ import msgspec
 import pytest
 
 from headway.kits.simulator.problem import CodeProblem, read_problems, sealed, write_problems
-from headway.kits.simulator.results import ResultsFile
-from headway.kits.simulator.run import PART, run_problems
+from headway.kits.simulator.run import PART, ResultsFile, run_problems
 from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import Conflict, HeadwayError
 from tests.cli.terminal import headway

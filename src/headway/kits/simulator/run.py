@@ -9,24 +9,147 @@ the problems, so they do not depend on the number of workers. A run that was kil
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
+import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from headway.files import read_regular
 from headway.kits.sandbox import Limits, sandbox
 from headway.kits.simulator.judge import LIMITS, CodeJudge, JudgeJob, JudgeResult
+from headway.kits.simulator.model_solvers import check_model, known_models, model_source
 from headway.kits.simulator.problem import CodeProblem
-from headway.kits.simulator.results import ResultsFile
-from headway.kits.simulator.solve import REFERENCE, check_solver, solution_of
-from headway.nouns.errors import Unavailable
+from headway.kits.simulator.solvers import SCRIPTED, scripted
+from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Crew, Progress
 
-__all__ = ["PART", "RunShard", "SimRun", "judge_shard", "run_problems"]
+
+class ResultsFile:
+    """Results on disk; only one process writes a file at a time."""
+
+    def __init__(self, path: Path, key: dict[str, Any]) -> None:
+        self.path, self._key = path, key
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Self:
+        self._lock = self._locked()
+        try:
+            self._read()
+            self._write()
+            self._file = self.path.open("ab", buffering=0)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._lock_path().unlink(missing_ok=True)
+        os.close(self._lock)
+
+    @property
+    def done(self) -> set[str]:
+        return {name for name, row in self.rows.items() if row["status"] != "error"}
+
+    def append(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Add results; they survive a kill of this process."""
+        fresh = {row["id"]: row for row in rows}
+        self.rows |= fresh
+        self._file.write(b"".join(map(_line, fresh.values())))
+
+    def finish(self, order: Sequence[str]) -> list[dict[str, Any]]:
+        """Write the file again in this order, as a whole; returns its rows."""
+        self.rows = {name: self.rows[name] for name in order if name in self.rows}
+        self._write()
+        return list(self.rows.values())
+
+    def _lock_path(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.lock")
+
+    def _locked(self) -> int:
+        try:
+            lock = os.open(self._lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise InvalidInput(
+                f"The results {str(self.path)!r} cannot be written: {error.strerror}.",
+                code="results_not_written",
+                hint="Name a file in a folder that exists and that you may write to, with --out.",
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise Conflict(
+                f"Another run writes {str(self.path)!r}.",
+                code="results_in_use",
+                hint="Wait for it, or name another file.",
+            ) from error
+        return lock
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        whole, _, _ = read_regular(self.path).rpartition(b"\n")
+        try:
+            first, *rest = [json.loads(line) for line in whole.splitlines()] or [{"run": self._key}]
+            rows = {str(row["id"]): row for row in rest if row["status"]}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._foreign() from error
+        if not isinstance(first, dict) or first.get("run") != self._key:
+            raise self._foreign()
+        self.rows = rows
+
+    def _foreign(self) -> Conflict:
+        return Conflict(
+            f"{str(self.path)!r} is not a file of this run's results: the problems, the solver or the sandbox differ.",
+            code="other_results",
+            hint="Name another file with --out, or remove this one.",
+        )
+
+    def _write(self) -> None:
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        partial.write_bytes(b"".join(map(_line, [{"run": self._key}, *self.rows.values()])))
+        partial.replace(self.path)
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+REFERENCE = "reference"
+
+
+def solver_names() -> tuple[str, ...]:
+    """The solvers that need no model."""
+    return (REFERENCE, *SCRIPTED)
+
+
+def check_solver(name: str, folder: Path = Path()) -> None:
+    """Refuse an unknown solver, or a local model that is not here, before anything runs."""
+    if name in solver_names():
+        return
+    models = known_models(folder)
+    if name not in models:
+        names = (*solver_names(), *models)
+        raise UnknownName(f"There is no solver {name!r}.", code="unknown_solver", hint=did_you_mean(name, names))
+    check_model(folder, name)
+
+
+def solution_of(name: str, problem: CodeProblem, folder: Path = Path()) -> str:
+    """The source that a solver hands in for a problem."""
+    if name == REFERENCE:
+        return problem.reference
+    if name in SCRIPTED:
+        return scripted(name, problem, problem.statement)
+    return model_source(folder, name, problem)
+
 
 PART = 8  # problems; a worker that is killed repeats at most so many
 STATUSES = ("passed", "failed", "timeout", "error")

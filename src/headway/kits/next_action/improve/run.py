@@ -10,12 +10,13 @@ git's note of the worktree. A run that was killed continues: `opened_run` gives 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,18 +25,44 @@ from headway.kits.next_action.improve.file_rules import FileRules, check_collect
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time, set_aside
 from headway.kits.next_action.improve.paired_test import least_repeats, share_of
 from headway.kits.next_action.improve.repository import Repository, Worktree
-from headway.kits.next_action.improve.results import write_results
 from headway.kits.next_action.improve.rounds import play_round, record, reward_signal
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox.launch import remove_tree
+from headway.nouns.cell import guarded
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidSettings
 
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["Run", "check_repeats", "opened_run"]
+
+COLUMNS = (
+    "round", "proposal", "type", "verdict", "before", "after", "gain", "reward", "pairs", "predicted", "propensity",
+    "decision", "commit", "why",
+)  # fmt: skip
+
+
+def cell(value: object) -> str:
+    """One cell: a number, or a text that no spreadsheet runs."""
+    if value is None:
+        return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = f"{value:.10g}"
+        return f'"{number}"' if number.startswith("-") else number
+    text = "".join(letter if letter.isprintable() else " " for letter in str(value)).strip()
+    text = guarded(text)
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if '"' in text else text
+
+
+def write_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the file as a whole."""
+    lines = ["\t".join(COLUMNS), *("\t".join(cell(row.get(name)) for name in COLUMNS) for row in rows)]
+    partial = path.with_name(path.name + ".partial")
+    with writing():
+        partial.write_text("\n".join(lines) + "\n", "utf-8")
+        os.replace(partial, path)  # noqa: PTH105 - atomic
+
 
 Say = Callable[[str], None]
 

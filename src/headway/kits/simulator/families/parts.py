@@ -19,7 +19,7 @@ from headway.kits.simulator.families.inputs import INPUTS
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ProgramPart:
     """A step before the core, or the core: what the statement says, the code, the code with a mistake."""
 
     text: str
@@ -36,8 +36,8 @@ class Frame:
     parameter: str
     openings: Sequence[str]
     names: Sequence[str]
-    steps: Sequence[Part]
-    cores: Sequence[Part]
+    steps: Sequence[ProgramPart]
+    cores: Sequence[ProgramPart]
     inputs: Callable[[Random], list[Any]]
     imports: Sequence[str]
 
@@ -47,8 +47,8 @@ def frames() -> Mapping[str, Frame]:
     """The frame of every family in families.toml."""
     families = tomllib.loads(files(__package__).joinpath("families.toml").read_text("utf-8"))
 
-    def parts(rows: Sequence[Mapping[str, Any]]) -> list[Part]:
-        return [Part(**{"values": {}, "level": 1, **row}) for row in rows]
+    def parts(rows: Sequence[Mapping[str, Any]]) -> list[ProgramPart]:
+        return [ProgramPart(**{"values": {}, "level": 1, **row}) for row in rows]
 
     return {
         name: Frame(
