@@ -29,8 +29,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from headway.client.process import exit_words
-from headway.nouns import errors
-from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable
+from headway.nouns.errors import InvalidInput, Unavailable, error_class
 from headway.nouns.protocols import HeldCrew, Progress
 
 MOST_WORKERS = 256
@@ -199,7 +198,5 @@ class _Workers:
 def _error(told: tuple[str, str, str, str]) -> Exception:
     """What a worker raised: our own errors as they were, others with their traceback."""
     name, message, code, hint = told
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, HeadwayError):
-        return kind(message, code=code, hint=hint)
-    return RuntimeError(message)
+    kind = error_class(name)
+    return RuntimeError(message) if kind is None else kind(message, code=code, hint=hint)
