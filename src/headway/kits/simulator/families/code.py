@@ -37,8 +37,8 @@ def refactor(difficulty: int, rng: Random) -> Program:
     imports, _, _ = inner.reference.partition("def ")
     given = _clumsy(inner.reference)
     opening = (
-        f"{rng.choice(_REFACTOR)}: the new function `{entry}` takes a list `batches` of such arguments and returns the list "
-        f"of results, one for each, in order; empty ones included.\n\n```python\n{given.strip()}\n```\n\n"
+        f"{rng.choice(_REFACTOR)}: the new function `{entry}` takes a list `batches` of such arguments and returns "
+        f"the list of results, one for each, in order; empty ones included.\n\n```python\n{given.strip()}\n```\n\n"
         f"What it does now. {inner.opening}"
     )
 
