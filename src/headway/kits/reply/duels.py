@@ -97,8 +97,8 @@ def choose(
     """
     from headway.kits.reply.comparison import digest, questions_of
 
-    settings = reply_settings(project.settings.task(task))
     mine, theirs = opponents(project, task, policy, against)
+    settings = reply_settings(project.settings.task(task))
     used = Counter(_compared(project, task, {mine, theirs}))
     questions = [text for text, _ in questions_of(project, task, reader)]
     free = [text for text in questions if text not in tried] or questions
