@@ -12,8 +12,7 @@ May import: decide, reward, files, nouns.
 from headway.settings.configuration import config, config_hash
 from headway.settings.edit import with_weight
 from headway.settings.environment import VARIABLES, cache_folder, project_directory
-from headway.settings.example import example
-from headway.settings.file import FILE, settings_lines
+from headway.settings.file import FILE, example, settings_lines
 from headway.settings.file import text_of as settings_text
 from headway.settings.kits import kits_in_use
 from headway.settings.read import KEYS, load, parse

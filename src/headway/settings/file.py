@@ -18,6 +18,11 @@ _MOST_BITS = 10_000  # of a whole number: Python prints at most 4,300 digits
 _TOO_LARGE = "A whole number has more than 3,000 digits"
 
 
+def example() -> str:
+    """A commented file that loads as it is; every commented-out setting loads too once it is uncommented."""
+    return read_regular(Path(__file__).with_name("example.toml")).decode()
+
+
 def text_of(folder: Path) -> tuple[str, Path | None]:
     """The text of a project's file, and its path; empty text and None if there is no file."""
     file = folder / FILE
