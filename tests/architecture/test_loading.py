@@ -6,11 +6,12 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import headway
-from tests.architecture.rooms import PYPROJECT
+from tests.architecture.rooms import PYPROJECT, kits
 
 HEAVY = {"torch", "transformers", "peft", "accelerate", "ray", "sklearn", "scipy", "pandas", "onnx", "onnxruntime"}
 NUMBERS = {"numpy", "pyarrow", "matplotlib"}
@@ -20,6 +21,11 @@ TERMINAL = {"click", "rich"}
 
 def loaded(code: str) -> set[str]:
     """The top-level packages in memory after running this code in a new interpreter."""
+    return {name.partition(".")[0] for name in modules(code)}
+
+
+def modules(code: str) -> set[str]:
+    """The modules in memory after running this code in a new interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport json, sys; print('\\n' + json.dumps(sorted(sys.modules)))"],
         capture_output=True,
@@ -28,7 +34,7 @@ def loaded(code: str) -> set[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    return set(json.loads(done.stdout.splitlines()[-1]))
 
 
 def test_importing_headway_loads_no_heavy_package() -> None:
@@ -47,6 +53,18 @@ def test_help_loads_no_heavy_package() -> None:
         "except SystemExit as done: assert not done.code\n"
     )
     assert not loaded(code) & (HEAVY | NUMBERS | WEB)
+
+
+def test_the_status_of_choices_loads_nothing_of_kits_but_their_passports(tmp_path: Path) -> None:
+    (tmp_path / "headway.toml").write_text('[tasks.route]\nactions = ["small", "large"]\n')
+    code = (
+        "import sys; from headway.cli.main import main\n"
+        f"sys.argv = ['headway', '-C', {str(tmp_path)!r}, 'status']\n"
+        "try: main()\n"
+        "except SystemExit as done: assert not done.code\n"
+    )
+    of_kits = {name for name in modules(code) if name.startswith("headway.kits.")}
+    assert of_kits == {f"headway.kits.{name}" for name in kits()}
 
 
 @pytest.mark.parametrize("entry", sorted(PYPROJECT["project"]["scripts"]))

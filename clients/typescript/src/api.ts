@@ -101,7 +101,7 @@ export interface Day {
   reward: number | null;
 }
 
-/** A decision; it is durably logged before the answer is sent. `heads` and `step` only for factored tasks. */
+/** A decision; it is durably logged before the answer is sent. `heads` and `step` only where an action has heads. */
 export interface DecisionAnswer {
   id: string;
   action: string;
@@ -513,7 +513,7 @@ export interface GuardAnswer {
   range: [number, number] | null;
 }
 
-/** One head of a factored action: its choice, and what it was drawn from, given the choice of the first head. */
+/** One head of an action: its choice, and what it was drawn from, given the choice of the first head. */
 export interface HeadAnswer {
   choice: string;
   index: number;

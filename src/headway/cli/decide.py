@@ -39,6 +39,7 @@ def candidate_options(function: Any) -> Any:
     "decide",
     'headway decide route "Prove that sqrt(2) is irrational" --candidates small,large',
     'headway decide route "Fix the build" --state task_complexity_score=0.9 --json',
+    extended=True,
 )
 @task_argument()
 @click.argument("text", default="")
@@ -47,13 +48,6 @@ def candidate_options(function: Any) -> Any:
 @situation_options
 @click.option("--episode", metavar="NAME", help="The episode (conversation, run) it belongs to.")
 @click.option("--step", type=int, help="Its place in the episode; counted by default.")
-@click.option(
-    "--mask",
-    "masks",
-    multiple=True,
-    metavar="HEAD=A,B",
-    help="Factored tasks: what a head allows now, as names or JSON; repeatable.",
-)
 @click.option("--id", "identifier", metavar="UUID", help="Your own id: the same id again gives the same decision.")
 @click.option(
     "--source",
@@ -73,9 +67,9 @@ def decide(
     role: str,
     episode: str | None,
     step: int | None,
-    masks: tuple[str, ...],
     identifier: str | None,
     source: Any,
+    **details: Any,
 ) -> None:
     """Choose one of the candidates and log the choice with its probability.
 
@@ -95,9 +89,9 @@ def decide(
             episode=episode,
             step=step,
             role=role,
-            masks=_masks(masks),
             id=identifier,
             source=source,
+            **details,
         )
         heads = tuple(project.beside(decision).get("heads", {}).values())
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
@@ -156,24 +150,6 @@ HEADS = RecordTable[DrawnHead](
 def _decided_heads(out: Output, decided: DecidedHeads) -> None:
     _decision(out, decided.decision)
     HEADS.print(out, decided.heads)
-
-
-def _masks(given: tuple[str, ...]) -> dict[str, Any] | None:
-    """`model=small,large`, or JSON: `slot={"GROW": ["r0c0"]}`."""
-    masks: dict[str, Any] = {}
-    for head, allowed in pairs(given, "mask").items():
-        if not allowed.lstrip().startswith(("{", "[")):
-            masks[head] = [name.strip() for name in allowed.split(",") if name.strip()]
-            continue
-        try:
-            masks[head] = json.loads(allowed)
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(
-                f"The mask of {head!r} is not JSON: {error}.",
-                code="bad_mask",
-                hint='Write names, or an object such as {"GROW": ["r0c0"]}.',
-            ) from None
-    return masks or None
 
 
 def read_text(text: str) -> str:

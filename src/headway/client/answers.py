@@ -31,7 +31,7 @@ class Decided:
     action: str
     propensity: float
     policy: str
-    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a factored decision
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of a task of several heads
     step: int | None = None  # likewise
 
     @classmethod

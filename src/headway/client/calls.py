@@ -60,7 +60,7 @@ class DecideOptions(TypedDict, total=False):
     step: int | None
     role: str
     id: str | None
-    masks: Mapping[str, Any] | None  # factored tasks: what each head allows now
+    masks: Mapping[str, Any] | None  # tasks of several heads: what each allows now
 
 
 class DecideRequest(DecideOptions, total=False):

@@ -69,7 +69,7 @@ class Explanation:
     parts: Mapping[str, float]  # what each signal adds to the reward
     why: str
     asked_again: Internal[bool]  # whether the same policy could be asked again; if not, `why` names what is missing
-    heads: IfKnown[Mapping[str, DrawnHead]] = None  # only of a factored decision
+    heads: IfKnown[Mapping[str, DrawnHead]] = None  # only of an action of several heads
     reply: IfKnown[ReplyText] = None  # only if the answer was kept
     confidence: float | None = None  # if the policy can still be asked, and predicts it
 

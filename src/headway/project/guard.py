@@ -51,7 +51,7 @@ _TRIES = 5  # a policy that learns as it decides may publish a snapshot between 
 def guard(project: Opened, task: str, *, who: str = "") -> Entry | None:
     """Take back what acts and is proven worse: restore the previous policy, or end the canary or experiment.
 
-    Factored decisions are proven in a world: their log has no probabilities of the actions that were not drawn.
+    Actions of several heads are proven in a world: their log has no probabilities of the actions that were not drawn.
     Replies are judged by votes: another policy would have written another text.
     """
     if project.settings.task(task).traits.judged == "world":

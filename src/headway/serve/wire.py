@@ -67,7 +67,7 @@ Masks = Annotated[
     dict[Name, Allowed | dict[Name, Allowed]],
     Meta(
         max_length=64,
-        description="Factored tasks: what each head allows now, or what it allows by the choice of the first head.",
+        description="Actions of several heads: what each allows now, or what it allows by the choice of the first one.",
     ),
 ]
 
@@ -87,7 +87,7 @@ class DecisionRequest(strict):
 
 
 class HeadAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One head of a factored action: its choice, and what it was drawn from, given the choice of the first head."""
+    """One head of an action: its choice, and what it was drawn from, given the choice of the first head."""
 
     choice: str
     index: int
@@ -97,7 +97,7 @@ class HeadAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A decision; it is durably logged before the answer is sent. `heads` and `step` only for factored tasks."""
+    """A decision; it is durably logged before the answer is sent. `heads` and `step` only where an action has heads."""
 
     id: str
     action: str
