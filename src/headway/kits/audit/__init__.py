@@ -2,7 +2,7 @@
 
 Takes: log files of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI, or any table.   Gives: a verdict on one page.
 Never: invents a propensity, stores anything, needs a project.
-May import: cli, promote, prove, observe, nouns.
+May import: cli, promote, prove, observe, files, nouns.
 """
 
 from headway.nouns.kit import Command, Kit
