@@ -22,7 +22,7 @@ from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
-from headway.nouns.kit import Catalogue
+from headway.nouns.kit import REPAIR, Catalogue
 from headway.nouns.wire import served
 from headway.reward.function import not_executed
 
@@ -43,7 +43,6 @@ EXTRAS = {  # extra → one of its modules, and its purpose
     "wordllama": ("wordllama", "the wordllama encoder"),
 }
 LEAST_FREE = 1 << 30
-_CURE = "Repair or uninstall the kit, or take it out of [kits] use."
 SQLITE = (3, 35, 0)  # RETURNING
 
 
@@ -317,19 +316,19 @@ def _kit_checks(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
         except Exception as error:
             if kit.built_in:
                 raise
-            yield Finding(name=f"check of {kit.name}", ok=False, found=f"{type(error).__name__}: {error}", cure=_CURE)
+            yield Finding(name=f"check of {kit.name}", ok=False, found=f"{type(error).__name__}: {error}", cure=REPAIR)
 
 
 def _kits(kits: Catalogue) -> Iterator[Finding]:
     from headway.serve.kit_routes import kit_problems
 
     for broken in kits.broken:
-        yield Finding(name=f"kit {broken.name}", ok=False, found=broken.reason, cure=_CURE)
+        yield Finding(name=f"kit {broken.name}", ok=False, found=broken.reason, cure=REPAIR)
     for kit in kits:
         if not kit.built_in:
             problems = kit_problems(kit)
             outcome = "; ".join(problems) or "everything that it names can be loaded"
-            yield Finding(name=f"kit {kit.name}", ok=not problems, found=outcome[:300], cure=_CURE)
+            yield Finding(name=f"kit {kit.name}", ok=not problems, found=outcome[:300], cure=REPAIR)
 
 
 def _extras() -> Iterator[Finding]:

@@ -62,10 +62,12 @@ def init(
     task, reward = task or template.get("task"), reward or template.get("reward", ())
     if task is None and (actions or reward or kind or upstreams):
         raise click.UsageError("--kind, --actions, --reward and --upstream need --task.")
-    actions = actions or ",".join(name for name, _, _ in upstreams) or None
+    actions = actions or template.get("actions") or ",".join(name for name, _, _ in upstreams) or None
     keys = {"actions": [name.strip() for name in actions.split(",")], **keys} if actions else keys
     text = example() if task is None else _declared(task, kind or "choice", keys, reward)
     text += _upstreams(upstreams, pairs(key_env, "variable"))
+    kit = known().owner("kinds", kind or "choice")
+    text += "" if kit.built_in else f'\n[kits]\nuse = ["{kit.name}"]\n'
     folder = session.folder
     parse(text, directory=folder, environ={})  # write nothing that cannot be read back
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from headway.nouns.kit import Kit, installed
 
 __all__ = ["kits"]
 
-_FIELDS = ("families", "worlds", "encoders", "formats", "evidence", "commands")
+_FIELDS = ("kinds", "families", "worlds", "encoders", "formats", "evidence", "commands")
 
 
 @verb("kits", "headway kits", "headway kits --json")

@@ -22,7 +22,7 @@ from headway.cli.output import Output
 from headway.cli.show import show
 from headway.files import read_regular
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.kit import load
+from headway.nouns.kit import REPAIR, load
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -169,7 +169,7 @@ def command_at(what: str, path: str) -> click.Command | None:
         raise UnknownName(
             f"The command {path!r} of the kit {kit.name!r} cannot be loaded: {type(error).__name__}: {error}.",
             code="kit_broken",
-            hint=f"Repair or uninstall the kit, or take {kit.name!r} out of [kits] use.",
+            hint=REPAIR,
         ) from error
     return command
 

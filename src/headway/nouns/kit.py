@@ -106,6 +106,9 @@ class Kit(NamedTuple):
         return self.name == "core" or self.name in load(f"{GROUP}:BUILT_IN")
 
 
+REPAIR = "Install or repair its package, or take the kit out of [kits] use."  # what to do about a broken kit
+
+
 class BrokenKit(NamedTuple):
     """A kit that cannot be used, and the reason."""
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import InvalidSettings
-from headway.nouns.kit import Catalogue, installed
+from headway.nouns.kit import REPAIR, Catalogue, installed
 from headway.settings.file import FILE, text_of, toml
 from headway.settings.schema import KitSettings
 from headway.settings.strict import keys_of, read
@@ -86,6 +86,7 @@ def kit_hint(catalogue: Catalogue) -> str:
     """A hint for an unknown name: a kit that is broken, or installed and not in use, may have it."""
     names = {kit.name for kit in catalogue.kits}
     broken = [f"The kit {kit.name!r} cannot be used: {kit.reason.rstrip('.')}." for kit in catalogue.broken]
+    broken += [REPAIR] if broken else []
     known = names | {kit.name for kit in catalogue.broken}
     idle = [repr(name) for name in sorted(installed()) if name not in known]
     if idle:

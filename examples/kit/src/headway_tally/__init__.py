@@ -1,13 +1,15 @@
-"""tally — a kit in four small files: a family, a world, a command and a route."""
+"""tally — a kit in six small files: a kind of task, a family, a world, a command and a route."""
 
 from headway.nouns.kit import Command, Family, Kit
+from headway_tally.kind import TALLY
 
 KIT = Kit(
     name="tally",
     summary="Mean rewards per value of one state variable.",
+    kinds={"tally": TALLY},
     families={
         "tally": Family(
-            kinds=("choice",),
+            kinds=("tally", "choice"),
             policy="headway_tally.family:read",
             learner="headway_tally.family:TallyLearner",
             knobs="headway_tally.family:TallyKnobs",

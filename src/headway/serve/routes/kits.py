@@ -15,6 +15,7 @@ class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     built_in: bool
     problem: str = ""
+    kinds: list[str] = []
     families: list[str] = []
     worlds: list[str] = []
     encoders: list[str] = []
@@ -37,6 +38,7 @@ def kits(call: Call) -> KitsAnswer:
             summary=kit.summary,
             built_in=kit.built_in,
             problem="; ".join(route_problems(kit)),
+            kinds=list(kit.kinds),
             families=list(kit.families),
             worlds=list(kit.worlds),
             encoders=list(kit.encoders),
