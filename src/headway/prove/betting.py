@@ -48,6 +48,7 @@ _MOST_MISSING = 50.0
 _BEYOND = 0.02  # of the logarithm of the wealth: how far beyond its threshold it is kept
 RESTARTS = (0, *(256 * 2**k for k in range(10)))  # rows after which a guard's gamblers start
 LATE_SHARE = 0.2  # of the starting money: for those that start later
+_DIFFER, _AGREE = 0, 1  # kinds of rows: those on which the policies differ, and the others
 TUNED_FOR_HARM = 200  # a guard looks for harm that this many rows can show
 
 
@@ -97,7 +98,7 @@ class Bets:
         self.differing = np.zeros(self.stakes.size)  # of these, rows on which the policies differ
         self.gain = np.zeros(self.stakes.size)  # Σ x since the gambler's first bet
         self.wealth = np.zeros(self.stakes.size)  # Σ ln(1 + λ x)
-        self.differ, self.agree = _Slopes(self.stakes.size), _Slopes(self.stakes.size)
+        self.slopes = _Slopes(self.stakes.size)
         self.lowest = 0.0  # the lowest score that was possible so far
 
     def add(
@@ -156,7 +157,7 @@ class Bets:
         self.rows += scores.size if active is None else active.sum(axis=1)
         if differs is None or differs.all():
             return self._bet(scores, rate, active)
-        self.agree.add(rate[:, ~differs])
+        self.slopes.add(_AGREE, rate[:, ~differs])
         won = np.zeros(rate.shape)
         won[:, differs] = self._bet(scores[differs], rate[:, differs], None if active is None else active[:, differs])
         return won
@@ -168,7 +169,7 @@ class Bets:
         factor = 1.0 + rate * scores
         won: Floats = np.log(factor)
         self.wealth += won.sum(axis=1)
-        self.differ.add(np.divide(rate, factor, out=rate))
+        self.slopes.add(_DIFFER, np.divide(rate, factor, out=rate))
         return won
 
     def log_wealth(self, mean: float = 0.0, *, less: Floats | float = 0.0) -> float:
@@ -187,14 +188,18 @@ class Bets:
 
     def _moved(self, mean: float) -> Floats:
         """[gambler]; what the wealth at another mean differs by from that at 0, at most."""
-        if mean == 0.0 and self.differing.all():
-            return np.zeros(self.stakes.size)
-        drawn = self.differ.moved(mean)
-        if not self.agree.most.any():
-            return drawn
-        here = self.differ.moved(mean * self.rows / np.maximum(self.differing, 1.0))
+        agreed = bool(self.slopes.most[_AGREE].any())
         unknown = inf if mean < 0.0 else -inf  # before the first row on which the policies differ
-        return np.minimum(drawn + self.agree.moved(mean), np.where(self.differing > 0.0, here, unknown))
+        if mean == 0.0:
+            return np.where((self.differing > 0.0) | (not agreed), 0.0, unknown)
+        if not agreed:
+            alone: Floats = self.slopes.moved([_DIFFER], np.full((1, self.stakes.size), mean))[0]
+            return alone
+        means = np.full((3, self.stakes.size), mean)
+        means[2] = mean * self.rows / np.maximum(self.differing, 1.0)
+        drawn, agree, here = self.slopes.moved([_DIFFER, _AGREE, _DIFFER], means)
+        least: Floats = np.minimum(drawn + agree, np.where(self.differing > 0.0, here, unknown))
+        return least
 
     def lower_bound(self, least: float, passed: float = 0.0) -> float:
         """All means below this one are excluded, at all times at once; `least` if no higher one is.
@@ -212,7 +217,7 @@ class Bets:
         if least < passed < high and excess(passed) >= 0.0:
             return _crossing(excess, (passed, excess(passed)), (high, excess(high)))
         # about σ/n, from the stakes
-        spread = float(self.stakes[0]) / max(float(self.differ.total[0] + self.agree.total[0]), 1e-24)
+        spread = float(self.stakes[0]) / max(float(self.slopes.total[:, 0].sum()), 1e-24)
         above, step = (high, excess(high)), 1.5 * spread * sqrt(2.0 * limit * self.n)
         while above[0] > least:
             low, step = max(above[0] - step, least), 2.0 * step
@@ -224,35 +229,36 @@ class Bets:
 
 
 class _Slopes:
-    """[gambler]; sums over rows of y = λ / (1 + λ x), which say how the wealth changes with the mean.
+    """[kind of row, gambler]; sums over rows of y = λ / (1 + λ x), which say how the wealth changes with the mean.
 
     ln(1 + λ(x − m)) = ln(1 + λx) + ln(1 − m·y), and the second part is bounded from below by Σ y, Σ y² and the largest
     y. The bound falls in m, like the wealth.
     """
 
     def __init__(self, gamblers: int) -> None:
-        self.total, self.square, self.most = np.zeros(gamblers), np.zeros(gamblers), np.zeros(gamblers)
+        self.total, self.square, self.most = np.zeros((3, 2, gamblers))
 
-    def add(self, y: Floats) -> None:
-        self.total += y.sum(axis=1)
-        self.square += np.einsum("ij,ij->i", y, y)
-        self.most = np.maximum(self.most, y.max(axis=1, initial=0.0))
+    def add(self, kind: int, y: Floats) -> None:
+        self.total[kind] += y.sum(axis=1)
+        self.square[kind] += np.einsum("ij,ij->i", y, y)
+        np.maximum(self.most[kind], y.max(axis=1, initial=0.0), out=self.most[kind])
 
-    def moved(self, mean: Floats | float) -> Floats:
-        """[gambler]; at most Σ ln(1 − mean · y).
+    def moved(self, kinds: list[int], means: Floats) -> Floats:
+        """At most Σ ln(1 − mean · y), for means [kind, gambler] of one sign.
 
         mean > 0: ln(1 − u) ≥ −u − c·u² up to the largest u. mean < 0: ln(1 + u) ≥ u − u²/2, and ≥ u times the slope of
         the chord to the largest u.
         """
-        size, most = np.abs(mean), np.maximum(np.abs(mean) * self.most, 1e-12)
-        if np.max(mean) <= 0.0:
-            near = np.minimum(size, self.total / np.maximum(self.square, 1e-300))  # from there on the parabola falls
-            parabola = near * self.total - 0.5 * near**2 * self.square
-            return np.maximum(parabola, size * self.total * np.log1p(most) / most)
+        size, total, square = np.abs(means), self.total[kinds], self.square[kinds]
+        most = np.maximum(size * self.most[kinds], 1e-12)
+        if means[0, 0] <= 0.0:
+            near = np.minimum(size, total / np.maximum(square, 1e-300))  # from there on the parabola falls
+            parabola = near * total - 0.5 * near**2 * square
+            return np.maximum(parabola, size * total * np.log1p(most) / most)
         safe = np.minimum(most, 0.9)
         small = safe < 1e-3
         bend = np.where(small, 0.5 + safe / 2.0, (-np.log1p(-safe) - safe) / np.where(small, 1.0, safe**2))
-        return np.where(most > 0.9, -inf, -size * self.total - bend * size**2 * self.square)
+        return np.where(most > 0.9, -inf, -size * total - bend * size**2 * square)
 
 
 def _crossing(excess: Callable[[float], float], below: tuple[float, float], above: tuple[float, float]) -> float:
