@@ -7,39 +7,15 @@ or tangle its parts. Each trait is a wording that anyone can see in the text; fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from random import Random
 
 from headway.kits.prompts import MUTATIONS
 
-# Mutation → wordings. Those of context-reduction are fillers, which the mutation removes.
-TRAITS: Mapping[str, tuple[str, ...]] = {
-    "try-catch-style": (
-        "Callers are careless and nobody has said what happens with odd input.",
-        "The input comes from outside and may be empty or strange.",
-        "Bad input has crashed the old version more than once.",
-    ),
-    "context-reduction": (
-        "Hello there! I was wondering if you could, if you don't mind, basically help me out here, really.",
-        "Good morning! As you may already know, to be honest, I would really like you to help with this very quickly.",
-        "Hi everyone! Needless to say, what I need is for you to actually look at this, honestly, thank you very much!",
-    ),
-    "expansion": (
-        "You know the background.",
-        "The rest should be clear from the context.",
-        "I keep this short; fill in what is missing.",
-    ),
-    "constraint-addition": (
-        "The result is compared byte for byte with that of the old program.",
-        "Types and order of the result matter to the callers.",
-        "The result goes into a strict interface that accepts nothing else.",
-    ),
-    "task-decomposition": (
-        "Everything depends on everything else here, so mind how the parts play together.",
-        "Several rules apply at once and influence one another.",
-        "The parts of this have to work together in one go.",
-    ),
-}
+# Mutation → wordings
+TRAITS: Mapping[str, Sequence[str]] = tomllib.loads(files(__package__).joinpath("traits.toml").read_text("utf-8"))
 _SHARES = (0.45, 0.80)  # no trait, at most one; the rest has two
 _MARKS = tuple((MUTATIONS.index(kind), wording) for kind, wordings in TRAITS.items() for wording in wordings)
 

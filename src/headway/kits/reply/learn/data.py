@@ -20,56 +20,12 @@ from typing import NamedTuple
 HELD_OUT = 0.2
 _SHRINK = 10.0  # ratings of the middle that a user's mean is mixed with
 _WORD = re.compile(r"[a-z0-9]+")
-_COMMON = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "of",
-        "to",
-        "in",
-        "on",
-        "at",
-        "for",
-        "and",
-        "or",
-        "is",
-        "are",
-        "was",
-        "be",
-        "it",
-        "this",
-        "that",
-        "what",
-        "which",
-        "who",
-        "how",
-        "why",
-        "when",
-        "where",
-        "do",
-        "does",
-        "did",
-        "can",
-        "could",
-        "would",
-        "should",
-        "please",
-        "me",
-        "my",
-        "i",
-        "you",
-        "your",
-        "one",
-        "sentence",
-        "short",
-        "answer",
-        "tell",
-        "give",
-        "explain",
-        "describe",
-    ]
-)
+_COMMON = frozenset((
+    "a", "an", "the", "of", "to", "in", "on", "at", "for", "and", "or", "is", "are", "was", "be", "it", "this",
+    "that", "what", "which", "who", "how", "why", "when", "where", "do", "does", "did", "can", "could", "would",
+    "should", "please", "me", "my", "i", "you", "your", "one", "sentence", "short", "answer", "tell", "give",
+    "explain", "describe",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
