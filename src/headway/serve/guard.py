@@ -177,6 +177,8 @@ class RequestGuard:
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         if endpoint.reads and not endpoint.blocking:
             work = server.in_turn(caller.name, lambda: endpoint.run(*values))
+        elif endpoint.hot and endpoint.takes is not None and server.crowd.around(caller.name):
+            work = server.in_order(caller.name, 1 if endpoint.batch else 4, lambda: endpoint.run(*values))
         elif not endpoint.blocking:
             work = endpoint.run(*values)
         elif endpoint.reads:

@@ -1,4 +1,4 @@
-"""Limits per key: on requests per second, with a burst of one second's worth, and on the time spent reading."""
+"""Limits per key: on requests per second, with a burst of one second's worth, on the time spent reading, on writes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from headway.nouns.errors import Busy
 
 _BURST_S = 1.0
+_CROWDED_S = 1.0
 _SHARE = 0.1  # of a second per second
 _MOST_WAITING = 8  # requests of a key
 _LEAST_S = 0.005  # that a request counts as
@@ -38,6 +39,21 @@ class Rates:
                 retry_after_s=(1.0 - left) / self._per_s,
             )
         self._buckets[key] = (left - 1.0, now)
+
+
+class Crowd:
+    """Whether another key writes at the moment: then no key has many writes in progress at once."""
+
+    def __init__(self) -> None:
+        self._last = self._other = ("", float("-inf"))  # the two keys that wrote last, and when
+
+    def around(self, key: str) -> bool:
+        """Note a write of this key; whether another one wrote within the last second."""
+        now = time.monotonic()
+        if key != self._last[0]:
+            self._other = self._last
+        self._last = (key, now)
+        return now - self._other[1] < _CROWDED_S
 
 
 class ReadingTime:

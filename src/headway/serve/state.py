@@ -25,7 +25,7 @@ from headway.serve.events import Hub
 from headway.serve.grouping import Grouping
 from headway.serve.local import LocalCallers
 from headway.serve.metrics import MetricFamily, Metrics, MetricSample, WorkerMetrics, metrics_text
-from headway.serve.rate import ReadingTime
+from headway.serve.rate import Crowd, ReadingTime
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
@@ -41,6 +41,7 @@ _MOST_TASKS = 1000
 _MOST_WAITING = 512
 _MOST_FAR = 64
 _THREADS = 4
+_MOST_PAUSE_S = 0.1
 _UNLIMITED = ("owner", "page")  # the project token and its page
 
 
@@ -75,7 +76,8 @@ class Server:
         self.too_slow: set[asyncio.Task[Any]] = set()
         self.connections = Connections(settings, capacity(settings)[0])
         self._threads = ThreadPoolExecutor(_THREADS, "headway-serve")
-        self._turns: dict[str, asyncio.Semaphore] = {}  # by key
+        self.crowd = Crowd()
+        self._turns: dict[tuple[str, int], asyncio.Semaphore] = {}  # by key, and how many at once
         self._reading_threads = ThreadPoolExecutor(4, "headway-reading")
         self._reading_times: dict[str, ReadingTime] = {}  # by key
         self._open_threads = ThreadPoolExecutor(4, "headway-open")  # of callers without a key
@@ -101,11 +103,25 @@ class Server:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *values)
 
     async def in_key_thread(self, key: str, work: Callable[..., T], *values: Any) -> T:
-        """Work of a caller that may block: a key has half of the threads at once, others have theirs."""
+        """Work of a caller that may block: a key has half of the threads at once, or one while another key writes."""
         if not key:
             return await self.in_open_thread(work, *values)
-        async with self._turns.setdefault(key, asyncio.Semaphore(_THREADS // 2)):
-            return await self.in_thread(work, *values)
+        most = 1 if self.crowd.around(key) else _THREADS // 2
+        return await self.in_order(key, most, lambda: self.in_thread(work, *values))
+
+    async def in_order(self, key: str, most: int, work: Callable[[], Awaitable[T]]) -> T:
+        """Work of which a key has at most so much in progress; where that is one, it pauses as long as it worked."""
+        turn = self._turns.setdefault((key, most), asyncio.Semaphore(most))
+        await turn.acquire()
+        began = time.monotonic()
+        try:
+            return await work()
+        finally:
+            if most > 1:
+                turn.release()
+            else:
+                pause = min(time.monotonic() - began, _MOST_PAUSE_S)
+                asyncio.get_running_loop().call_later(pause, turn.release)
 
     async def in_turn(self, key: str, work: Callable[[], Awaitable[T]]) -> T:
         """Work that reads much, when it is this key's turn: every key but the owner's has a share of the time."""

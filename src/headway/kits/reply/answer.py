@@ -118,16 +118,15 @@ def _examples(project: Project, task: TaskSettings, text: str, reader: Reader) -
     reaches no prompt but its own.
     """
     latest = latest_rewards(project.database, project.query, task.name, _MOST_READ)
-    rows = list(project.query.outcomes(latest, signals=True, raters=True))
-    good = sum((row.reward or 0.0) > 0.0 for row in rows)
-    bad = sum((row.reward or 0.0) < 0.0 for row in rows)
-    if not rows or (len(rows) >= _START and min(good, bad) >= _START_OF_SIGN):
+    good, bad = (sum(sign * reward > 0.0 for reward in latest.values()) for sign in (1, -1))
+    if not latest or (len(latest) >= _START and min(good, bad) >= _START_OF_SIGN):
         return []
     from headway.kits.reply.learn.material import liked_replies
     from headway.reward.without import agreed
 
     trusted, rewards = {*task.trust_keys, reader.key}, project.rewards(task.name)
     pairs = []
+    rows = project.query.outcomes(list(latest), signals=True, raters=True)
     for row, reply in with_replies(project, (row for row in rows if reader.may_read(row.decision.key))):
         supported = supported_edits(reply, trusted)
         if supported.edits or agreed(row, rewards, trusted):

@@ -8,15 +8,16 @@ from headway.observe.query import Query
 from headway.observe.rows import decode_candidates
 
 
-def latest_rewards(database: Database, query: Query, task: str, most: int) -> list[int]:
-    """The store's numbers of the decisions that got a reward last, among ten times as many outcomes, oldest first."""
+def latest_rewards(database: Database, query: Query, task: str, most: int) -> dict[int, float]:
+    """The latest rewards by the store's number of the decision, among ten times as many outcomes, oldest first."""
     rows = database.query(
-        "SELECT decision FROM (SELECT decision, reward, seq FROM settled WHERE task_id = ? ORDER BY seq DESC LIMIT ?) "
-        "AS s WHERE reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
+        "SELECT decision, reward FROM "
+        "(SELECT decision, reward, seq FROM settled WHERE task_id = ? ORDER BY seq DESC LIMIT ?) AS s "
+        "WHERE reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
         "ORDER BY seq DESC LIMIT ?",
         (query.name_id("task", task), 10 * most, most),
     )
-    return [int(seq) for (seq,) in reversed(rows)]
+    return {int(seq): float(reward) for seq, reward in reversed(rows)}
 
 
 def comparisons(database: Database, query: Query, task: str, *, since: float = 0.0) -> list[int]:

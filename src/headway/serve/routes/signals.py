@@ -41,7 +41,16 @@ async def signal(call: Call, body: Mapping[str, float | None]) -> Reply | None:
     return _warned(call, rows)
 
 
-@endpoint("POST", "/v1/signals", takes=SignalBatch, gives=SignalsAnswer, errors=(404, 409), scope="signal", batch=True)
+@endpoint(
+    "POST",
+    "/v1/signals",
+    takes=SignalBatch,
+    gives=SignalsAnswer,
+    errors=(404, 409),
+    scope="signal",
+    batch=True,
+    hot=True,
+)
 async def signal_many(call: Call, body: SignalBatch) -> SignalsAnswer:
     """Signals about up to 1,000 decisions or episodes: all are stored, or none. `new` counts changes.
 
