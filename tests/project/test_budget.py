@@ -117,7 +117,7 @@ def test_junk_is_refused_and_spends_nothing(project: Project, monkeypatch: pytes
     monkeypatch.setattr(screen, "_compared", lambda *_: worse)
     verdict = project.prove(task="route")
     assert verdict.state == "refused"
-    assert "looks no better on the rows that it was trained on" in verdict.reasons[0]
+    assert "is no better even on its training data" in verdict.reasons[0]
     assert count_charged(project) == 0
     assert share(project, "fixed@0")[0] == 1, "a built-in policy has no training rows to be screened on"
 

@@ -125,7 +125,7 @@ def test_a_proof_that_waits_for_outcomes_says_until_when_and_keeps_its_word(worl
     assert waiting is not None
     assert 5 < waiting.open < 40 < waiting.decisions
     assert waiting.counting < waiting.decisions, "only as many as are needed are counted"
-    assert f"{waiting.open} of {waiting.decisions} that wait have no outcome yet" in conclusion(early)
+    assert f"waiting for {waiting.open} outcomes, at the latest until " in conclusion(early)
     assert "Send the" in early.hint
     here.wait(waiting.until - here.now + 1.0)
     then = here.prove_new()

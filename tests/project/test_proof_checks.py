@@ -122,7 +122,7 @@ def test_an_honest_client_passes_the_checks_and_what_it_alone_knows_is_named(ask
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     for name in ("calibration", "repetition", "clock", "clipping", "duplicates", "future"):
         assert named(verdict, name).ok, named(verdict, name)
-    assert "800 decisions were made elsewhere" in unchecked(verdict)
+    assert "800 decisions made elsewhere could not be replayed" in unchecked(verdict)
 
 
 @pytest.mark.parametrize(("step_s", "words"), [(72.0, "the decisions span 16 h: days of the week"), (864.0, "")])
@@ -223,5 +223,5 @@ def test_the_page_names_what_was_not_checked(asked):
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert verdict.evidence is not None
     page = asked.report(verdict.evidence.id).page
-    assert "Not checked: 300 decisions were made elsewhere" in page.method
+    assert "Not checked: 300 decisions made elsewhere could not be replayed" in page.method
     assert not replace(verdict.evidence, unchecked=()).unchecked

@@ -61,7 +61,11 @@ def test_quality_is_the_reward_without_its_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reward", "outcome", "words"),
     [
-        ("{ solved = 1.0 }", lambda a, r: {"solved": solved(a, r)["solved"]}, "no signal counts money"),
+        (
+            "{ solved = 1.0 }",
+            lambda a, r: {"solved": solved(a, r)["solved"]},
+            "Savings unknown: send cost_usd with each outcome",
+        ),
         ("{ cost_usd = -20.0 }", lambda a, r: {"cost_usd": PRICES[a]}, "no term but cost"),
         ("{ solved = 1.0 }", lambda a, r: solved(a, r) | {"cost_usd": 0.0}, "cost_usd is 0 on every decision"),
         (
@@ -129,7 +133,7 @@ def test_too_early_says_how_many(tmp_path: Path) -> None:
         traffic(opened, 40, solved)
         known = worth(opened)
     assert known.state == "too early"
-    assert "40 of 100 decisions" in known.text
+    assert "Savings of route unknown: only 40 of the 100 outcomes needed" in known.text
 
 
 def test_rules_that_always_take_one_action_save_nothing(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_forty_equal_segments_rarely_raise_a_false_alarm() -> None:
 
 
 def test_an_empty_log_is_an_error_with_a_hint() -> None:
-    with pytest.raises(InvalidInput, match="no settled decision") as raised:
+    with pytest.raises(InvalidInput, match="No results yet for") as raised:
         from_log([], ABOUT)
     assert raised.value.code == "no_evidence"
 

@@ -63,11 +63,7 @@ def _more(verdict: Verdict, evidence: Evidence) -> str:
         return "it does not look better so far"
     waiting = evidence.waiting
     if verdict.more == 0 and waiting is not None:
-        open_ones = f"{waiting.open:,} of {waiting.decisions:,} that wait have no outcome yet"
-        return (
-            f"enough {evidence.unit} are made, but {open_ones}; they count once 99% of each action's outcomes are in, "
-            f"at the latest on {moment(waiting.until)}"
-        )
+        return f"waiting for {waiting.open:,} outcomes, at the latest until {moment(waiting.until)}"
     end = "" if verdict.until is None else f", at today's traffic until {day(verdict.until)}"
     made = "" if waiting is None else f"; {waiting.decisions:,} wait for their outcomes"
     return f"about {verdict.more:,} more {evidence.unit} are needed{end}{made}"

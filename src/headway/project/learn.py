@@ -176,7 +176,7 @@ def next_candidate(project: Opened, task: str, *, who: str = "") -> str | None:
     shadow = project.ledger.heads(task).shadow
     if shadow is None:
         return None
-    why = f"{shadow.why}; its turn has come"
+    why = f"{shadow.why}; now under test"
     record_change(project, task, "candidate", shadow.policy, shadow.policy_hash, why=why, who=who, detail=shadow.detail)
     return shadow.policy
 

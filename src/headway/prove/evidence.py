@@ -111,7 +111,7 @@ def evidence_of(
     """The evidence from a running proof so far; cheap enough to compute after every few rows."""
     if not proof.arms:
         raise InvalidInput(
-            f"There is no settled decision of {about.task!r} to compute a proof from.",
+            f"No results yet for {about.task!r}.",
             code="no_evidence",
             hint="Send outcomes with `headway signal`, then prove again.",
         )

@@ -81,7 +81,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
     rated = priced if rows.quality is None else np.isfinite(rows.quality)
     known = int(rated.sum())
     if known < LEAST:
-        return ComparedWorth(short=f"{known:,} of {LEAST} decisions with an outcome")
+        return ComparedWorth(short=f"{known:,} of the {LEAST} outcomes")
     fixed = [arm for arm in range(len(rows.arms)) if (rows.logged[:, arm] > 0.0).all()]
     if not fixed:
         return ComparedWorth(moving=True)
@@ -95,7 +95,7 @@ def compare_worth(rows: WorthRows) -> ComparedWorth:
     against = _reference(fixed, quality, costs)
     draws = int((rows.action == against).sum())
     if draws < LEAST_DRAWS:
-        return ComparedWorth(short=f"{draws} of {LEAST_DRAWS} decisions took {rows.arms[against]}")
+        return ComparedWorth(short=f"{draws} of the {LEAST_DRAWS} {rows.arms[against]} decisions")
     saved, heavy, unpriced = (None, False, "") if costs is None else _saved(rows, costs, against)
     gap, ratio = (None, None) if quality is None else _quality(quality, against)
     return ComparedWorth(

@@ -118,6 +118,8 @@ def _told(entry: Entry, before: str) -> tuple[StoryKind, str] | None:
         case "rollback":
             return "rolled back", f"Rolled back to {policy}{was}: {why}."
         case "retire":
+            if why.startswith("automatic: "):
+                return "retired", f"{policy} was stopped automatically: {why.removeprefix('automatic: ')}."
             return "retired", f"{policy} was set aside: {why}."
         case "alarm":
             return "alarm", f"The alarm ended: {why}." if "ended" in entry.detail else f"Alarm: {why}."

@@ -88,21 +88,20 @@ def _compute(
 
 def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Quality, promoted: bool) -> str:
     if compared.short:
-        whose = f"that {worth.policy} was not trained on" if promoted else f"that {worth.policy} made by itself"
-        return f"Too early to say what {task} saves: {compared.short}, of those {whose}."
+        return f"Savings of {task} unknown: only {compared.short} needed."
     if worth.saved is None and worth.ratio is None and worth.gap is None:
-        rated = f" Its quality is unknown: {_unrated(compared)}." if compared.unrated else ""
-        return f"What {task} saves is unknown: {_unknown(worth, compared)}.{rated}"
+        rated = f" Quality unknown: {_unrated(compared)}." if compared.unrated else ""
+        return f"Savings of {task} unknown: {_unknown(worth, compared)}.{rated}"
     text = worth_text(worth, task, same=compared.same, quality=measured.name)
     if compared.same:
         return text
     if worth.saved is None:
-        text += f" What it saves is unknown: {_unknown(worth, compared)}."
+        text += f" Savings unknown: {_unknown(worth, compared)}."
     elif compared.unpriced_most:
         missing, most = 1.0 - compared.cost_known, money(compared.unpriced_most, worth.unit)
         text += f" {missing:.1%} of {worth.cost} is missing: the interval allows for up to {most} each."
     if compared.unrated:
-        text += f" Its quality is unknown: {_unrated(compared)}."
+        text += f" Quality unknown: {_unrated(compared)}."
     elif worth.ratio is None and worth.gap is None:
         text += " The reward has no term but cost, so nothing is known about quality."
     return text if promoted else f"{text} Nothing is promoted yet: {worth.policy} decides."
@@ -121,7 +120,7 @@ def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
         )
     if compared.free:
         return f"{worth.cost} is 0 on every decision; set price_in and price_out of the upstreams"
-    return "no signal counts money; send cost_usd with each outcome"
+    return "send cost_usd with each outcome"
 
 
 def _unrated(compared: ComparedWorth) -> str:

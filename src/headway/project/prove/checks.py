@@ -223,10 +223,7 @@ class RowChecks:
 
     def _unchecked(self) -> Iterator[str]:
         if self.replays.elsewhere:
-            yield (
-                f"{self.replays.elsewhere:,} decisions were made elsewhere: whether their policy gives the logged "
-                "probabilities again"
-            )
+            yield f"{self.replays.elsewhere:,} decisions made elsewhere could not be replayed"
         for reason, count in self.replays.gone.most_common(3):
             yield f"{count:,} sampled decisions cannot be asked again: {reason}"
         if self._alone:

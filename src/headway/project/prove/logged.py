@@ -331,7 +331,7 @@ def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
 
 def _nothing_decided(task: str) -> InvalidInput:
     return InvalidInput(
-        f"There is no settled decision of {task!r} to compute a proof from.",
+        f"No results yet for {task!r}.",
         code="no_evidence",
         hint="Send outcomes with `headway signal`, then prove again.",
     )

@@ -49,7 +49,7 @@ def readiness(project: Opened, standing: Standing) -> Readiness:
     if look is not None and look.same:
         return Readiness(now=False, why=f"{candidate.ref} makes the same choices as {current.ref}")
     if look is not None and look.difference <= 0.0:
-        return Readiness(now=False, why=f"{candidate.ref} looks no better on the rows that it was trained on")
+        return Readiness(now=False, why=f"{candidate.ref} is no better even on its training data")
     waited = None if look is None or look.clear else _waited(project, settings.name)
     unclear = Readiness(now=False, why=f"{candidate.ref} does not clearly look better yet")
     if waited is not None and waited < settings.decide_within // _EXPERIMENT_WAITS:
