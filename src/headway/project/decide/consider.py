@@ -1,6 +1,6 @@
 """Decide: from a caller's request to a decision with its exact probability, durably logged.
 
-    decide(project, Ask("route", text, ["small", "large"], {}))      # the stored decision
+    decide(project, "route", text, ["small", "large"])               # the stored decision
     consider(project, asks)                                          # one per ask, or its error
     submit(project, considered)                                      # a future of the stored decisions
 
@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from headway.decide.acting import Draw, Pipeline, sticky
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
@@ -66,9 +66,20 @@ class _Group:
     rows: list[tuple[int, bool, Situation, int, Details]] = field(default_factory=list)  # place, opening, …, seed
 
 
-def decide(project: Opened, ask: Ask) -> Decision:
-    """The stored decision."""
-    if project.settings.task(ask.task).traits.decide:
+def decide(
+    project: Opened,
+    task: str,
+    text: str = "",
+    candidates: Iterable[Offer] | None = None,
+    **details: Unpack[Details],
+) -> Decision:
+    """Choose one of the candidates, log the choice with its exact probability, and return it.
+
+    A repeated `id` returns the stored decision. In a sticky task the first decision of an episode draws and the
+    later ones repeat it.
+    """
+    ask = Ask(task, text, candidates, details)
+    if task in project.servings.blocking:
         return _decided(project, ask)[0]
     considered = one(project, ask)
     try:
@@ -94,7 +105,7 @@ def submit_ask(project: Opened, ask: Ask, *, opening: bool = True) -> Future[tup
     """
     outcome: Future[tuple[Decision, bool]] = Future()
     outcome.set_running_or_notify_cancel()  # a disconnected client cannot cancel a write
-    if project.settings.task(ask.task).traits.decide:  # blocks: a server calls it in a thread
+    if ask.task in project.servings.blocking:  # a server calls it in a thread
         outcome.set_result(_decided(project, ask))
         return outcome
 
@@ -129,7 +140,8 @@ def submit(project: Opened, considered: Iterable[Considered]) -> Future[list[Dec
     storing = project.store.submit_decisions(
         decisions, configs, opening=[each.opening for each in batch], details=details
     )
-    project.tell_after(storing)
+    if project.listeners:
+        project.tell_after(storing)
     return storing
 
 
@@ -140,7 +152,7 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
     noise = os.urandom(8 * len(asks))
     for place, (task, text, candidates, details) in enumerate(asks):
         try:
-            settings = project.settings.task(task)
+            settings = project.settings.tasks.get(task) or project.settings.task(task)
             traits = settings.traits
             if traits.consider:
                 considered[place] = hook(traits.consider)(project, asks[place])
@@ -263,26 +275,32 @@ def _decisions(
 
 def record(
     project: Opened,
-    ask: Ask,
+    task: str,
+    text: str = "",
+    candidates: Iterable[Offer] | None = None,
     *,
     action: str,
-    propensity: float | None,
-    probabilities: Iterable[float] | None,
-    policy: str,
-    at: float | None,
+    propensity: float | None = None,
+    probabilities: Iterable[float] | None = None,
+    policy: str = "elsewhere@0",
+    at: float | None = None,
+    **details: Unpack[Details],
 ) -> Decision:
-    """A decision made elsewhere, stored with its probability."""
-    if (settings := project.settings.task(ask.task)).traits.decide:
+    """Log a decision made elsewhere, with its probability.
+
+    Pass all `probabilities`, or only the `propensity` of the action: the rest is then spread evenly.
+    """
+    if (settings := project.settings.task(task)).traits.decide:
         raise InvalidInput(
-            f"{ask.task!r} is {settings.kind}: a decision that was made elsewhere cannot be recorded for it.",
+            f"{task!r} is {settings.kind}: a decision that was made elsewhere cannot be recorded for it.",
             code="bad_kind",
             hint="Let Headway decide it, or import an export of another project.",
         )
-    now, details = project.clock(), ask.details
+    now = project.clock()
     identifier = details.get("id")
     decision = recorded(
-        situation_of(ask.task, ask.text, details, project.redact),
-        project.offers.candidates(ask.task, ask.candidates, settings.actions),
+        situation_of(task, text, details, project.redact),
+        project.offers.candidates(task, candidates, settings.actions),
         action=project.redact(action),
         propensity=propensity,
         probabilities=None if probabilities is None else tuple(probabilities),

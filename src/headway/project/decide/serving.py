@@ -73,6 +73,8 @@ class Servings:
         self._encoders: dict[str, Encoder] = {}
         # Tasks whose texts take milliseconds or a call to encode: see `prepare`.
         self.slow = frozenset(task.name for task in settings.tasks.values() if task.encoder not in _QUICK)
+        # Tasks whose kind decides by itself, which blocks.
+        self.blocking = frozenset(task.name for task in settings.tasks.values() if task.traits.decide)
         # Tasks whose policies are compared blind: a decision between two policies is the order in which they are shown.
         self.compared = frozenset(
             task.name for task in settings.tasks.values() if "preference" in self._evidence(task.family)

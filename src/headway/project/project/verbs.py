@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from headway.nouns.ids import episode_id, parse_decision_id
 from headway.nouns.kit import Catalogue
 from headway.nouns.records import Decision, Ending, Outcome, Signal
-from headway.project import decide, signal
+from headway.project import decide as decisions
+from headway.project import signal
 from headway.project.decide.consider import Ask, Considered
 from headway.project.decide.inputs import Details, Offer
 from headway.project.project.folder import Opened
@@ -75,10 +76,12 @@ class Project(Opened):
 
     _folded_at = 0.0
 
-    consider_many = decide.consider  # for servers that group requests
-    submit = decide.submit
-    submit_ask = decide.submit_ask
-    beside = decide.beside
+    decide = decisions.decide
+    consider_many = decisions.consider  # for servers that group requests
+    record = decisions.record
+    submit = decisions.submit
+    submit_ask = decisions.submit_ask
+    beside = decisions.beside
     checked_signals = signal.checked
     withdraw = signal.withdraw
 
@@ -145,20 +148,6 @@ class Project(Opened):
 
     # -- decide
 
-    def decide(
-        self,
-        task: str,
-        text: str = "",
-        candidates: Iterable[Offer] | None = None,
-        **details: Unpack[Details],
-    ) -> Decision:
-        """Choose one of the candidates, log the choice with its exact probability, and return it.
-
-        A repeated `id` returns the stored decision. In a sticky task the first decision of an episode draws and the
-        later ones repeat it.
-        """
-        return decide.decide(self, Ask(task, text, candidates, details))
-
     def consider(
         self,
         task: str,
@@ -167,29 +156,7 @@ class Project(Opened):
         **details: Unpack[Details],
     ) -> Considered:
         """The decision that `decide` would store, not stored yet."""
-        return decide.one(self, Ask(task, text, candidates, details))
-
-    def record(
-        self,
-        task: str,
-        text: str = "",
-        candidates: Iterable[Offer] | None = None,
-        *,
-        action: str,
-        propensity: float | None = None,
-        probabilities: Iterable[float] | None = None,
-        policy: str = "elsewhere@0",
-        at: float | None = None,
-        **details: Unpack[Details],
-    ) -> Decision:
-        """Log a decision made elsewhere, with its probability.
-
-        Pass all `probabilities`, or only the `propensity` of the action: the rest is then spread evenly.
-        """
-        ask = Ask(task, text, candidates, details)
-        return decide.record(
-            self, ask, action=action, propensity=propensity, probabilities=probabilities, policy=policy, at=at
-        )
+        return decisions.one(self, Ask(task, text, candidates, details))
 
     @contextmanager
     def decision(

@@ -47,7 +47,7 @@ async def decide(call: Call, body: DecisionRequest) -> Sent:
     def answer(decision: Decision, new: bool) -> None:
         call.answer(201 if new else 200, _answer(decision))
 
-    if project.settings.task(body.task).traits.decide:
+    if body.task in project.servings.blocking:
         decision, new = await call.in_thread(lambda: project.submit_ask(ask).result())
         call.answer(201 if new else 200, await call.in_thread(_whole_answer, project, decision))
     elif body.episode is None:
