@@ -220,16 +220,13 @@ def _act(project: Project, standing: Standing, done: CycleResult) -> None:
     if standing.promote == "auto" and standing.asks and _can_draw(project, standing):
         _experiment(project, candidate, done)
         return
-    if standing.decided and standing.verdict is not None and _experimenting(standing, candidate):
+    running = standing.experiment is not None and standing.experiment.policy_hash == candidate.digest
+    if standing.decided and standing.verdict is not None and running:
         ended = _ENDINGS[standing.verdict.state]
         project.stop_experiment(done.task, why=ended, who=WHO)
         done.experiment = f"the experiment with {candidate.ref} ended: {ended}"
     elif standing.canary_share and standing.verdict is not None and promising(standing.verdict):
         _start_canary(project, standing, done)
-
-
-def _experimenting(standing: Standing, candidate: CandidatePolicy) -> bool:
-    return standing.experiment is not None and standing.experiment.policy_hash == candidate.digest
 
 
 def promising(verdict: Verdict) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 
 from headway.nouns.errors import Conflict
 from headway.nouns.protocols import Progress
-from headway.observe.database import Connection, Database, Row, StoreTable, placeholders
+from headway.observe.database import Database, Row, StoreTable, placeholders
 from headway.observe.totals import DERIVED, forget_totals
 
 _PAGE = 2000
@@ -93,7 +93,7 @@ def _check_same(source: Database, target: Database, name: str, table: StoreTable
     """Raise Conflict unless every row of the target is in the source, in its present or an earlier version."""
     same = [table.columns.index(column) for column in (*table.key, *_SAME.get(name, ()))]
     for low, high, rows in _pages(target, name, table, size):
-        there = {tuple(row[place] for place in same) for row in _read_range(source, name, table, low, high)}
+        there = {tuple(row[place] for place in same) for row in source.query(*_range(name, table, low, high))}
         for row in rows:
             if tuple(row[place] for place in same) not in there:
                 raise Conflict(
@@ -109,7 +109,7 @@ def _copy_table(
     """(rows read, rows written) per page."""
     for low, high, rows in _pages(source, name, table, size):
         with target.transaction() as connection:
-            known = {_key(table, row): row for row in _read_range_inside(connection, name, table, low, high)}
+            known = {_key(table, row): row for row in connection.execute(*_range(name, table, low, high)).fetchall()}
             new = [row for row in rows if known.get(_key(table, row)) != row]
             if new:
                 for row in new:
@@ -158,18 +158,6 @@ def _pages(
         if len(rows) < count:
             return
         low = high
-
-
-def _read_range(
-    database: Database, name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
-) -> list[Row]:
-    return database.query(*_range(name, table, low, high))
-
-
-def _read_range_inside(
-    connection: Connection, name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
-) -> list[Row]:
-    return connection.execute(*_range(name, table, low, high)).fetchall()
 
 
 def _range(

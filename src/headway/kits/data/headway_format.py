@@ -37,7 +37,7 @@ def looks_like_export(row: dict[str, Any]) -> bool:
 
 def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     if isinstance(row.get("signals"), str):  # CSV: an apostrophe protects cells from being run as formulas
-        row = {name: _without_apostrophe(value) for name, value in row.items()}
+        row = {name: unguarded(value) if isinstance(value, str) else value for name, value in row.items()}
     try:
         identifier = parse_decision_id(name_of(row, "id"))
     except InvalidInput as error:
@@ -99,10 +99,6 @@ def _details(raw: object, decision: str) -> tuple[Detail, ...]:
     except InvalidInput as error:
         raise Wrong("details", error.message, error.hint) from None
     return details
-
-
-def _without_apostrophe(value: Any) -> Any:
-    return unguarded(value) if isinstance(value, str) else value
 
 
 def _decoded(row: dict[str, Any], field: str, missing: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -113,6 +113,11 @@ class _Tally:
     def records(self) -> int:
         return self.read - self.rejected - self.skipped
 
+    def counts(self) -> dict[str, Any]:
+        """The fields of the report that are counted here."""
+        counted = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**counted, "problems": tuple(self.problems), "tasks": tuple(sorted(self.tasks))}
+
     def reject(self, problem: Problem) -> None:
         self.rejected += 1
         if len(self.problems) < _LISTED:
@@ -148,27 +153,15 @@ def import_file(
         file=path.name,
         format=known.name,
         sha256=digest,
-        tasks=tuple(sorted(tally.tasks)),
         label=known.label,
         dry_run=dry_run,
-        read=tally.read,
         stored=fates["new"],
         already=fates["same"],
         late=fates["late"],
         conflicts=fates["conflict"],
-        rejected=tally.rejected,
-        skipped=tally.skipped,
-        labelled=tally.labelled,
-        undated=tally.undated,
-        unknown_propensity=tally.unknown_propensity,
-        statuses=tally.statuses,
-        sources=tally.sources,
-        schemas=tally.schemas,
-        why_skipped=tally.why_skipped,
-        ignored=tally.ignored,
-        problems=tuple(tally.problems),
         clashes=tuple(clashes),
         leaks=leaks,
+        **tally.counts(),
     )
 
 

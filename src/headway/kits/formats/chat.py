@@ -101,16 +101,18 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         if not model:
             raise Wrong("model", "neither request nor response names a model.", "Omit --map action=model.")
         candidate = Candidate(model)
-    signals = [*_signals(row, _OUTCOMES, at), *_usage(answer, at)]
+    usage = object_of(answer, "usage", optional=True)
+    signals = [*_signals(row, _OUTCOMES, at), *_signals(usage, ("prompt_tokens", "completion_tokens"), at)]
     if failed:
         signals.append(ImportedSignal(name="failed", value=1.0, label=failed, at=at))
     state: dict[str, Value] = {}
     temperature = number(request, "temperature", optional=True)
     if temperature is not None:
         state["temperature"] = temperature
+    origin = name_of(answer, "id", optional=True) or name_of(row, "id", optional=True)
     return Record(
         line=line,
-        origin=name_of(answer, "id", optional=True) or name_of(row, "id", optional=True) or _custom(row),
+        origin=origin or name_of(row, "custom_id", optional=True),
         action=candidate.name,
         candidates=(candidate,),
         text=checked_text("messages", _rendered(turns)),
@@ -121,10 +123,6 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         schema="request and response" if request else "fine-tuning",
         ignored=tuple(fields_left(row, (*_LINE, *_CONVERSATION))),
     )
-
-
-def _custom(row: dict[str, Any]) -> str:
-    return name_of(row, "custom_id", optional=True)
 
 
 def _body(side: dict[str, Any]) -> dict[str, Any]:
@@ -183,11 +181,6 @@ def _answer(row: dict[str, Any], response: dict[str, Any], answer: dict[str, Any
 def _signals(row: dict[str, Any], names: tuple[str, ...], at: float | None) -> tuple[ImportedSignal, ...]:
     values = ((name, number(row, name, optional=True)) for name in names)
     return tuple(ImportedSignal(name=name, value=value, at=at) for name, value in values if value is not None)
-
-
-def _usage(answer: dict[str, Any], at: float | None) -> list[ImportedSignal]:
-    usage = object_of(answer, "usage", optional=True)
-    return list(_signals(usage, ("prompt_tokens", "completion_tokens"), at))
 
 
 def _conversation(row: dict[str, Any]) -> str | None:

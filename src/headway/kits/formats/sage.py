@@ -83,7 +83,7 @@ def read_routing(line: int, row: dict[str, Any], _: Options) -> Record:
         episode=f"{session}/{task}",
         at=at,
         probabilities=_probabilities(row, _models(primary, fallback, chosen), chosen),
-        source=_source(name_of(row, "data_source", optional=True)),
+        source="synthetic" if name_of(row, "data_source", optional=True) == "synthetic" else "imported",
         signals=(*signals, *outcomes),
         ignored=tuple(left),
         schema=f"schema {version}",
@@ -115,7 +115,8 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
                 yield Skipped(line, f"{kind or 'a line without a type'} is neither a routing decision nor a step")
                 continue
             session = name_of(row, "session_id", optional=True) or options.name
-            task, agent = name_of(row, "task_id", optional=True), _agent(row)
+            task = name_of(row, "task_id", optional=True)
+            agent = name_of(row, "agent", optional=True) or name_of(row, "agent_role", optional=True)
             key = (session, task, agent)
             if kind == DECISION:
                 decision = _decision(line, row, session, task, agent)
@@ -137,10 +138,6 @@ def read_journal(rows: Iterable[Row | Problem], options: Options) -> Iterator[Re
             yield Problem(line, wrong.field, wrong.message, wrong.cure)
     for held in waiting.values():
         yield Skipped(held.record.line, "a decision without its step: import again when the journal has it")
-
-
-def _agent(row: dict[str, Any]) -> str:
-    return name_of(row, "agent", optional=True) or name_of(row, "agent_role", optional=True)
 
 
 def _decision(line: int, row: dict[str, Any], session: str, task: str, agent: str) -> Record:
@@ -257,10 +254,6 @@ def _probabilities(row: dict[str, Any], candidates: tuple[Candidate, ...], chose
         raise Wrong("propensity", f"propensity is {propensity!r}, expected above 0 and at most 1 over the candidates.")
     rest = (1.0 - propensity) / (len(candidates) - 1) if len(candidates) > 1 else 0.0
     return tuple(propensity if candidate.name == chosen else rest for candidate in candidates)
-
-
-def _source(value: str) -> Source:
-    return "synthetic" if value == "synthetic" else "imported"
 
 
 def _extra(row: dict[str, Any]) -> Source:

@@ -62,16 +62,12 @@ def read_wide(rows: Iterable[Row | Problem], options: Options) -> Iterator[Item]
             line, row = item
             try:
                 plan = plan or _WidePlan(row, options)
-                content = _content(row)
+                content = hashlib.sha256(json.dumps(row, sort_keys=True, default=str).encode()).digest()
                 records.append((content, list(plan.records(line, row, content))))
             except Wrong as wrong:
                 yield Problem(line, wrong.field, wrong.message, wrong.cure)
         for _, made in sorted(records, key=lambda entry: entry[0]):
             yield from made
-
-
-def _content(row: dict[str, Any]) -> bytes:
-    return hashlib.sha256(json.dumps(row, sort_keys=True, default=str).encode()).digest()
 
 
 class _WidePlan:

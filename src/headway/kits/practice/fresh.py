@@ -235,7 +235,7 @@ def _played(envs: Any, pipeline: Any, look: LookShard) -> Played:
 
 
 def _limits(question: ProofQuestion) -> tuple[float, float] | None:
-    with closing(_made(question, 1)) as envs:
+    with closing(project_copies(question.project, *_world(question), 1)) as envs:
         limits: tuple[float, float] | None = getattr(envs, "returns", None)
     return limits
 
@@ -253,10 +253,6 @@ def _world(question: ProofQuestion) -> tuple[str, Mapping[str, Any]]:
     practised = _practised(question)
     assert practised is not None, "`missing` was asked before"
     return practised
-
-
-def _made(question: ProofQuestion, count: int) -> Environments:
-    return project_copies(question.project, *_world(question), count)
 
 
 def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:

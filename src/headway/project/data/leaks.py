@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.records import Decision, Settled
+from headway.nouns.records import Settled
 from headway.observe.experience import SplitBy, part_of
 
 if TYPE_CHECKING:
@@ -32,17 +32,15 @@ def check_leaks(
         labels = counted_labels(row.signals, counted)
         if row.reward is not None:
             labels["reward"] = row.reward
-        watch.add(row.decision.situation, _taken(row.decision), labels, part=part_of(row.decision), at=row.decision.at)
+        decision = row.decision
+        taken = decision.candidates[decision.index]
+        watch.add(decision.situation, taken, labels, part=part_of(decision), at=decision.at)
     return watch.leaks()
 
 
 def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dict[str, float]:
     """The signals of a reward; all signals if a function computes it."""
     return {name: value for name, value in signals.items() if not counted or name in counted}
-
-
-def _taken(decision: Decision) -> Any:
-    return decision.candidates[decision.index]
 
 
 def _spread(project: Opened, task: str) -> Iterator[Settled]:

@@ -109,7 +109,9 @@ def _reward_scale(log: LearnerLog, gamma: float) -> tuple[float, float]:
             code="nothing_to_learn",
             hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
         )
-    return (log.mean, max(log.spread, 1e-6)) if gamma == 0.0 else (0.0, max(_root_mean_square(log.train), 1e-6))
+    if gamma == 0.0:
+        return log.mean, max(log.spread, 1e-6)
+    return 0.0, max(float(np.sqrt(np.square(log.train.reward[log.train.usable]).mean())), 1e-6)
 
 
 def _robust_value(train: Transitions, tune: Transitions, q: Floats) -> tuple[float, dict[str, float]]:
@@ -239,10 +241,6 @@ def _priced(log: Transitions, arms: Sequence[str], wanted: Mapping[str, Any]) ->
     costs = dict(wanted["costs"] or {})
     price = np.array([float(costs.get(name, 0.0)) for name in arms]) * float(wanted["cost_weight"])
     return replace(log, reward=(log.reward - price[log.action]).astype(np.float32))
-
-
-def _root_mean_square(log: Transitions) -> float:
-    return float(np.sqrt(np.square(log.reward[log.usable]).mean()))
 
 
 def _mean(members: Sequence[Singles]) -> Singles:
