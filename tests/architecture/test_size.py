@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.architecture.rooms import ROOT, SOURCE, files, kits, rooms
 
 CEILING = 107_000  # lines in all; lower it when the tree gets smaller
-TRACES = {"Project.decide": (49, 16), "POST /v1/decisions": (66, 26)}  # most functions and files of one decision
+TRACES = {"Project.decide": (49, 16), "POST /v1/decisions": (67, 26)}  # most functions and files of one decision
 
 
 def test_the_size_of_every_room_and_kit_is_counted() -> None:

@@ -17,6 +17,7 @@ Not covered: authentication and limits, which the guard checks beforehand.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +32,6 @@ from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Decision, Reader
 from headway.nouns.wire import converter
-from headway.serve.duplicate_keys import refuse_duplicate_keys
 
 if TYPE_CHECKING:
     from headway.serve.state import Server
@@ -53,7 +53,8 @@ __all__ = [
 Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may reach the server
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"
-_encoder = msgspec.json.Encoder()
+_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
+_KEY = re.compile(rb'"[ \t\r\n]*:')  # also matches in a text such as ":)"
 T = TypeVar("T")
 
 
@@ -275,3 +276,43 @@ def _refuse_nul(value: Any) -> None:
             pending += [*part, *part.values()]
         elif isinstance(part, list | tuple):
             pending += part
+
+
+def refuse_duplicate_keys(raw: bytes) -> None:
+    """Raises `duplicate_key` for JSON in which an object names a key twice: parsers disagree about which value counts,
+    and a proxy may act on the other. A body that is not JSON is left to its own parser.
+
+    The decoded body has at most as many keys as the text, and the text at most as many as it has colons: where both
+    counts agree, no key is repeated. This costs a twentieth of a parser that collects the keys, which the rest needs.
+    """
+    try:
+        body = _decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    keys = len(body) if type(body) is dict and raw.count(b"{") == 1 else _count_keys(body)
+    if keys != raw.count(b":") and keys != len(_KEY.findall(raw)):
+        json.loads(raw, object_pairs_hook=_refuse_twice, parse_int=float)
+
+
+def _count_keys(value: Any) -> int:
+    keys = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if type(part) is dict:
+            keys += len(part)
+            part = part.values()
+        elif type(part) is not list:
+            continue
+        pending += [inner for inner in part if type(inner) in (dict, list)]
+    return keys
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> None:
+    names = set[str]()
+    for name, _ in pairs:
+        if name in names:
+            raise InvalidInput(
+                f"An object names {name[:80]!r} twice.", code="duplicate_key", hint="Send each key once."
+            )
+        names.add(name)
