@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.loop.alerts import KIND
+from headway.kits.alerts.alerts import KIND
 from headway.observe.jobs import Jobs
 from headway.project import Project
 from headway.project.alarm import raise_alarm

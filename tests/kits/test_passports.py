@@ -138,6 +138,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "crews": lambda _, path: takes(load(path), "workers"),
     "demos": is_command,
     "stores": lambda _, path: takes(load(path), "url", "durability"),
+    "tellers": lambda _, path: takes(load(path), "clock"),
     "observers": lambda _, path: takes(load(path), "project"),
     "verbs": lambda name, path: (load(path) and name == path.rpartition(":")[2]) or pytest.fail(f"{name} is {path}"),
     "calls": lambda _, path: load(path)._send or pytest.fail("it is no ServerVerb"),

@@ -44,7 +44,8 @@ def watch(session: Session, once: bool, whenever: bool, install: bool, dry_run: 
     with Watch(session.folder, say=say, timed=not whenever) as loop:
         if once:
             checks = loop.check()
-            loop.alerts.wait(loop.alerts.longest_s)
+            for teller in loop.tellers.values():
+                teller.wait(teller.longest_s)
             session.show(TaskChecks(tasks=checks))
             session.next("headway status")
             return 1 if any(check.error for check in checks) else 0

@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from headway.loop import pages
-from headway.loop.alerts import Alerts
 from headway.loop.cycle import WHO, CycleResult, cycle
 from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
@@ -32,7 +31,7 @@ from headway.loop.stop import Stopped, stoppable
 from headway.loop.when import Machine, machine, not_now
 from headway.nouns.errors import Conflict, HeadwayError
 from headway.nouns.kit import load
-from headway.nouns.protocols import Clock, Progress
+from headway.nouns.protocols import Clock, Progress, Teller
 from headway.observe.damage import UNREADABLE
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
@@ -68,10 +67,6 @@ class TaskCheck:
         return f"{self.task}: {self.done.summary if self.done else self.error or self.skipped}"
 
 
-def _quiet(_line: str) -> None:
-    """Drops the line."""
-
-
 class Watch:
     """The loop of one project. Holds the project's watch lock while it is open."""
 
@@ -79,7 +74,7 @@ class Watch:
         self,
         folder: Path,
         *,
-        say: Callable[[str], None] = _quiet,
+        say: Callable[[str], None] = lambda _line: None,
         clock: Clock = time.time,
         machine: Callable[[Path], Machine] = machine,
         timed: bool = True,
@@ -98,7 +93,7 @@ class Watch:
         self._stack = ExitStack()
         self._wake = threading.Event()
         self._stop_if_asked: Callable[[], None] = lambda: None
-        self.alerts = Alerts(clock)
+        self.tellers: dict[str, Teller] = {}  # of kits, by name
 
     def __enter__(self) -> Self:
         home = self.folder / ".headway"
@@ -134,7 +129,8 @@ class Watch:
 
     def _between(self) -> None:
         try:
-            self.alerts.pump()
+            for teller in self.tellers.values():
+                teller.pump()
             version = self.project.database.version()
             if version == self._version:
                 return
@@ -156,15 +152,14 @@ class Watch:
             check = self._check_task(task)
             checks.append(check)
             self._report(check)
-        self.alerts.pump()
         return checks
 
     def _check_outcomes(self, task: str) -> None:
         """Raise an alarm if the outcomes of what is served have changed, also where cycles fail or may not run."""
         try:
             self.project.settle(task)
-            if self.alerts.follows(task) or self.project.ledger.heads(task).alarm is not None:
-                self.alerts.follow(task, self.project.alarms(task))
+            for teller in self.tellers.values():
+                teller.check(task)
             entry = self.project.check_alarm(task, who=WHO)
             if entry is None:
                 return
@@ -173,7 +168,8 @@ class Watch:
                 "alarm task=%s stream=%r before=%.3f after=%.3f", task, alarm.stream, alarm.before, alarm.after
             )
             self._say(f"{task}: alarm: {alarm}")
-            self.alerts.add(alarm)
+            for teller in self.tellers.values():
+                teller.add(alarm)
         except _STORE_ERRORS as error:
             logger.warning("outcomes not checked task=%s: %s", task, error)
 
@@ -312,13 +308,16 @@ class Watch:
         return [name for name in self.project.tasks() if name in settings.tasks or not settings.declared]
 
     def _close(self) -> None:
-        self.alerts.wait(0.0)  # note what was sent
+        for teller in self.tellers.values():
+            teller.wait(0.0)  # note what was sent
         self.project.close()
 
     def _open(self) -> None:
         self.project = Project(self.folder, environ=self._environ, clock=self._clock)
         self.project.query.decoded.keep()
-        self.alerts.use(self.project.settings, self.project.database)
+        for name, path in self.project.catalogue.all("tellers").items():
+            self.tellers[name] = self.tellers.get(name) or load(path)(self._clock)
+            self.tellers[name].use(self.project)
         self._read = _stamp(self.project.settings.file)
 
     def _reopen_if_changed(self) -> None:

@@ -6,7 +6,7 @@ from headway.nouns.kind import Kind
 from headway.nouns.kit import Command, Family, Kit
 
 # Tables of headway.toml that the core reads; a kit cannot declare one of these.
-TABLES = ("tasks", "upstreams", "server", "store", "watch", "alerts", "kits")
+TABLES = ("tasks", "upstreams", "server", "store", "watch", "kits")
 
 
 def _command(target: str, summary: str, group: str = "More") -> Command:

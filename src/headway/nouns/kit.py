@@ -97,6 +97,7 @@ class Kit(NamedTuple):
     verbs: Mapping[str, str] = _NOTHING  # methods of a project: name → function (project, …)
     calls: Mapping[str, str] = _NOTHING  # methods of built-in kits for `Client`: name → ServerVerb
     stores: Mapping[str, str] = _NOTHING  # schemes of [store] url → function (url, durability) → Database
+    tellers: Mapping[str, str] = _NOTHING  # whom the loop tells about alarms: name → function (clock) → Teller
     observers: Mapping[str, str] = _NOTHING  # of a server with [server] NAME = true, or a table [NAME]: (project) → Any
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
@@ -121,7 +122,7 @@ _NAMED: Mapping[str, type] = {
     "kinds": Kind, "families": Family, "encoders": str, "worlds": str, "samples": str, "formats": str, "exports": str,
     "evidence": str, "actions": tuple, "commands": Command, "options": str, "jobs": str, "workers": Worker,
     "tables": str, "errors": str, "crews": str, "demos": Command, "spaces": str,
-    "verbs": str, "calls": str, "observers": str, "stores": str, "contracts": str,
+    "verbs": str, "calls": str, "observers": str, "stores": str, "tellers": str, "contracts": str,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headway.nouns.alarm import Alarm
 from headway.nouns.records import Candidate, Settled, Situation, Value
 
 if TYPE_CHECKING:  # numpy is used in types only and never imported here
@@ -144,6 +145,35 @@ class Crew(HeldCrew, Protocol):
     """
 
     def held(self) -> AbstractContextManager[HeldCrew]: ...
+
+
+class Teller(Protocol):
+    """Whom the background loop tells about alarms. No method but `wait` may wait."""
+
+    @property
+    def longest_s(self) -> float:
+        """The longest that one message takes."""
+        ...
+
+    def use(self, project: Any) -> None:
+        """The project from now on: its settings have changed."""
+        ...
+
+    def add(self, alarm: Alarm) -> None:
+        """Tell that an alarm has begun."""
+        ...
+
+    def check(self, task: str) -> None:
+        """Tell which alarms of the task have ended since the last call."""
+        ...
+
+    def pump(self) -> None:
+        """Send what waits."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether everything was sent, well or not, within this time."""
+        ...
 
 
 class Experience(Protocol):

@@ -90,7 +90,7 @@ def _paths(kit: Kit) -> Iterator[str]:
     """Every "module:object" string of a passport except for its routes."""
     for what in (
         "encoders", "worlds", "samples", "formats", "exports", "evidence", "options", "jobs", "tables", "verbs",
-        "observers", "stores",
+        "observers", "stores", "tellers",
     ):  # fmt: skip
         yield from getattr(kit, what).values()
     yield from (*kit.checks, *kit.erases)

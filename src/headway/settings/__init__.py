@@ -18,7 +18,6 @@ from headway.settings.kits import kits_in_use
 from headway.settings.read import KEYS, load, parse
 from headway.settings.schema import (
     STATE,
-    AlertSettings,
     EncoderEndpoint,
     Explore,
     GuardSettings,
@@ -39,7 +38,6 @@ __all__ = [
     "KEYS",
     "STATE",
     "VARIABLES",
-    "AlertSettings",
     "EncoderEndpoint",
     "Explore",
     "GuardSettings",

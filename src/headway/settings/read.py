@@ -19,7 +19,6 @@ from headway.settings import environment
 from headway.settings.file import FILE, text_of, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
 from headway.settings.schema import (
-    AlertSettings,
     EncoderEndpoint,
     KitSettings,
     Redaction,
@@ -44,7 +43,6 @@ TABLES: Mapping[str, type[Struct]] = MappingProxyType(
         "server": ServerSettings,
         "store": StoreSettings,
         "watch": WatchSettings,
-        "alerts": AlertSettings,
         "kits": KitSettings,
     }
 )
@@ -92,7 +90,7 @@ def parse(
     servers = root.named("upstreams", KEYS["upstreams"], hint=hint)
     upstreams = {name: read(Upstream, table, name=name) for name, table in servers}
     store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""), catalogue)
-    alerts = read(AlertSettings, _section(root, "alerts"))
+    tables = kit_tables(root, catalogue)
     return Settings(
         directory=directory,
         file=file,
@@ -101,13 +99,12 @@ def parse(
         server=_server(_section(root, "server"), store),
         store=store,
         watch=read(WatchSettings, _section(root, "watch"), {"window": _window}),
-        alerts=alerts,
         kits=kits,
-        kit_tables=kit_tables(root, catalogue),
+        kit_tables=tables,
         declared=bool(tasks),
         policy_override=environment.policy_override(environ),
         cache=environment.cache_folder(directory, environ),
-        keys=_secrets(tasks, upstreams, alerts, environ),
+        keys=_secrets(tasks, upstreams, tables, environ),
     )
 
 
@@ -179,10 +176,11 @@ def _window(table: SettingsTable, _: Mapping[str, Any]) -> tuple[int, int] | Non
 def _secrets(
     tasks: Mapping[str, TaskSettings],
     upstreams: Mapping[str, Upstream],
-    alerts: AlertSettings,
+    tables: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> Mapping[str, str]:
-    names = {alerts.key_env, *(upstream.key_env for upstream in upstreams.values())}
+    names = {getattr(table, "key_env", "") for table in tables.values()}
+    names |= {upstream.key_env for upstream in upstreams.values()}
     names |= {task.encoder.key_env for task in tasks.values() if isinstance(task.encoder, EncoderEndpoint)}
     return MappingProxyType({name: environ[name] for name in sorted(names) if name and environ.get(name)})
 

@@ -237,15 +237,6 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_load: Annotated[float, _AMOUNT] = 0.0  # nor above this load average per core; 0: no limit
 
 
-class AlertSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whom the background loop tells about an alarm."""
-
-    webhook: Url = ""  # gets a POST with JSON
-    key_env: Variable = ""  # the variable with its bearer key
-    command: tuple[str, ...] = ()  # gets the sentence as its last argument and the JSON as its standard input
-    timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0  # of each
-
-
 class KitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which installed kits the project uses."""
 
@@ -268,7 +259,6 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     watch: WatchSettings = field(default_factory=WatchSettings)
-    alerts: AlertSettings = field(default_factory=AlertSettings)
     kits: tuple[str, ...] = ()  # the installed kits in use, of [kits] and HEADWAY_KITS
     kit_tables: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)  # tables that kits declare, as their structs
     declared: bool = False  # whether any task is: then an unknown one is an error

@@ -111,7 +111,7 @@ def test_an_alarm_is_told_to_the_webhook_and_the_command(watching, receivers, tm
     watch = watching(toml, say=said.append, environ={"HOOK_KEY": "s3cret"})
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     (body,) = receiver.bodies
     (alarm,) = watch.project.alarms("route")
     assert body == {**body, "event": "alarm", "task": "route", "stream": alarm.stream, "before": alarm.before}
@@ -131,12 +131,12 @@ def test_an_alert_is_sent_once_also_after_a_restart(watching, receivers):
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     watch.check()
     watch.__exit__(None, None, None)
     again = watching()
     again.check()
-    assert again.alerts.wait(60.0)
+    assert again.tellers["alerts"].wait(60.0)
     assert len(receiver.bodies) == 1
 
 
@@ -145,14 +145,14 @@ def test_the_end_of_an_alarm_is_told_once_also_after_a_restart(watching, receive
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     watch.__exit__(None, None, None)
     again = watching()
     again.check()
     end_alarm(again.project, "route", why="repaired", who="bob")
     for _ in range(2):
         again.check()
-        assert again.alerts.wait(60.0)
+        assert again.tellers["alerts"].wait(60.0)
     begun, ended = receiver.bodies
     assert ended["event"] == "alarm_ended"
     assert ended["id"] == f"{begun['id']}-ended"
@@ -164,13 +164,13 @@ def test_an_alert_that_was_not_sent_is_sent_after_a_restart(watching, receivers)
     receiver = receivers(answers(204))
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\n')
     collapse(watch.project)
-    watch.alerts._abandoned = 99  # nothing is sent any more, as if the process ended now
+    watch.tellers["alerts"]._abandoned = 99  # nothing is sent any more, as if the process ended now
     watch.check()
     watch.__exit__(None, None, None)
     assert receiver.bodies == []
     again = watching()
     again.check()
-    assert again.alerts.wait(60.0)
+    assert again.tellers["alerts"].wait(60.0)
     assert [body["task"] for body in receiver.bodies] == ["route"]
 
 
@@ -189,7 +189,7 @@ def test_a_failing_webhook_is_said_in_the_job(watching, receivers, behave, why, 
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     (job,) = alerted(watch)
     assert (job.state, job.result["webhook"]) == ("failed", why)
     assert job.result["error"]["message"] == f"The webhook {why}."
@@ -212,7 +212,7 @@ def test_a_webhook_that_hangs_is_given_up_after_its_time_limit(watching, receive
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ntimeout_s = 0.05\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     assert alerted(watch)[0].result["webhook"] == "did not answer within 0.05 s"
 
 
@@ -222,9 +222,9 @@ def test_a_webhook_that_hangs_does_not_hold_up_the_command(watching, receivers, 
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ncommand = {command}\ntimeout_s = 600\n')
     collapse(watch.project)
     watch.check()
-    until(lambda: "command" in watch.alerts._sending.results, "the command")
+    until(lambda: "command" in watch.tellers["alerts"]._sending.results, "the command")
     assert file.read_text().startswith("route: ")
-    assert "webhook" not in watch.alerts._sending.results
+    assert "webhook" not in watch.tellers["alerts"]._sending.results
     assert [job.state for job in alerted(watch)] == ["running"]
 
 
@@ -244,7 +244,7 @@ def test_a_webhook_that_asks_for_a_long_pause_is_tried_again_within_the_time_lim
     watch = watching(f'{TASK}[alerts]\nwebhook = "{receiver.url}"\ntimeout_s = 0.05\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     assert len(receiver.bodies) == 2
     assert alerted(watch)[0].result["webhook"] == "answered 503"
 
@@ -256,7 +256,7 @@ def test_a_command_that_hangs_is_killed(watching, tmp_path):
     watch = watching(f"{TASK}[alerts]\ncommand = {command}\ntimeout_s = 2\n")
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     assert alerted(watch)[0].result["command"] == "did not end within 2 s"
     import os
 
@@ -268,7 +268,7 @@ def test_a_command_that_does_not_exist_is_said(watching):
     watch = watching(f'{TASK}[alerts]\ncommand = ["no-such-program"]\n')
     collapse(watch.project)
     watch.check()
-    assert watch.alerts.wait(60.0)
+    assert watch.tellers["alerts"].wait(60.0)
     assert alerted(watch)[0].result["command"] == "cannot be started (No such file or directory)"
 
 

@@ -1,7 +1,7 @@
 """Tells people about alarms: a webhook, a command, or both, as `[alerts]` in headway.toml says.
 
     alerts = Alerts(clock)
-    alerts.use(settings, database)
+    alerts.use(project)
     alerts.add(alarm)        # begun or ended: a row in `jobs`, so that a restart sends what was not sent
     alerts.pump()            # send the next one, note how the last one went; never waits
 
@@ -27,13 +27,13 @@ import msgspec
 
 from headway.client.outgoing import CallFailed, Outgoing
 from headway.client.process import exit_words, run
+from headway.kits.alerts.settings import AlertSettings
 from headway.nouns.alarm import Alarm
 from headway.nouns.errors import HeadwayError
 from headway.nouns.protocols import Clock
 from headway.nouns.times import rfc3339
-from headway.observe.database import Database
 from headway.observe.jobs import Job, Jobs
-from headway.settings import AlertSettings, Settings
+from headway.project import Project
 
 logger = logging.getLogger("headway.loop")
 KIND = "alert"
@@ -67,28 +67,29 @@ class Alerts:
         self._abandoned = 0
         self._open: dict[str, set[int]] = {}  # task → the open alarms that are followed
 
-    def use(self, settings: Settings, database: Database) -> None:
-        """These settings from now on; what is being sent goes on."""
-        self._settings = settings.alerts
-        self._key = settings.keys.get(settings.alerts.key_env, "")
-        self._project = settings.directory.resolve().name
-        self._jobs = Jobs(database)
+    def use(self, project: Project) -> None:
+        """This project and its settings from now on; what is being sent goes on."""
+        settings = project.settings
+        self._project = project
+        self._settings: AlertSettings = settings.kit_tables.get("alerts", AlertSettings())
+        self._key = settings.keys.get(self._settings.key_env, "")
+        self._jobs = Jobs(project.database)
 
     def add(self, alarm: Alarm) -> None:
-        """Queue the alert about an alarm, unless nobody wants one; an open one is followed until it ends."""
+        """Queue and send the alert about an alarm, if anybody wants one; an open one is followed until it ends."""
         if alarm.open:
             self._open.setdefault(alarm.task, set()).add(alarm.seq)
         if self._settings.webhook or self._settings.command:
-            self._jobs.add(KIND, alert_body(alarm, self._project), now=self._clock())
+            self._jobs.add(KIND, alert_body(alarm, self._project.settings.directory.resolve().name), now=self._clock())
             self._waiting = True
+            self.pump()
 
-    def follows(self, task: str) -> bool:
-        """Whether alarms of a task were open when it was last followed."""
-        return bool(self._open.get(task))
-
-    def follow(self, task: str, alarms: Sequence[Alarm]) -> None:
+    def check(self, task: str) -> None:
         """Queue alerts about alarms that have ended since the last call, whoever ended them."""
         before = self._open.get(task, set())
+        if not before and self._project.ledger.heads(task).alarm is None:
+            return
+        alarms = self._project.alarms(task)
         for alarm in alarms:
             if alarm.seq in before and not alarm.open:
                 self.add(alarm)

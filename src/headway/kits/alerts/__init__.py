@@ -1,0 +1,15 @@
+"""alerts — tells people about alarms: a webhook, a command, or both.
+
+Takes: alarms that have begun or ended.   Gives: one message each, and how it went.
+Never: holds up the loop; sends a text of a decision.
+May import: project, settings, observe, client, nouns.
+"""
+
+from headway.nouns.kit import Kit
+
+KIT = Kit(
+    name="alerts",
+    summary="Tell a webhook or a command about alarms.",
+    tables={"alerts": "headway.kits.alerts.settings:AlertSettings"},
+    tellers={"alerts": "headway.kits.alerts.alerts:Alerts"},
+)
