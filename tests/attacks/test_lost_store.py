@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import headway
 from headway.nouns.errors import HeadwayError
+from headway.nouns.ids import id_bytes
 from tests.postgres import Server
 from tests.serve.conftest import Running, served  # noqa: F401 — a fixture
 
@@ -116,6 +118,57 @@ def test_a_lost_store_acknowledges_nothing_more_and_no_other_process_makes_a_new
         assert "headway restore" in " ".join(said.split()), said
     after = sorted(path.name for path in store.parent.glob("headway.db*") if "lock" not in path.name)
     assert set(after) <= set(before), "nothing new beside a running server"
+
+
+def _middle_page(store: Path, *, of: str) -> int:
+    """Where a page in the middle of a table begins, in bytes; the server writes to its end only."""
+    with closing(sqlite3.connect(store)) as connection:
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+        (text,) = connection.execute(f"SELECT text FROM {of} WHERE seq = 400").fetchone()
+    place = store.read_bytes().index(text.encode())
+    return int(place // size * size)
+
+
+@pytest.mark.parametrize("change", ["pages", "nothing"])
+def test_bytes_that_another_program_changes_in_the_middle_of_the_file_are_noticed(
+    change: str,
+    tmp_path: Path,
+    served: Callable[..., Running],  # noqa: F811
+) -> None:
+    with headway.open(tmp_path, environ={}) as project:
+        for number in range(800):
+            project.decide("route", f"a text with the number {number:04}", ["small", "large"])
+    running = served()
+    store = tmp_path / ".headway" / "headway.db"
+    assert running.decide().status_code == 201
+    size, place = store.stat().st_size, _middle_page(store, of="decisions")
+    time.sleep(0.3)  # several looks
+    with store.open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff" * 64 if change == "pages" else file.read(0))
+    if change == "pages":
+        assert store.stat().st_size == size
+        _is_lost(running, change)
+        assert "another program" in running.client.get("/health").text
+    else:
+        store.touch()
+        until = time.monotonic() + 2.0
+        while time.monotonic() < until:
+            assert running.decide().status_code == 201
+
+
+def test_doctor_finds_a_changed_value_that_an_index_has(tmp_path: Path) -> None:
+    with headway.open(tmp_path, environ={}) as project:
+        known = [project.decide("route", f"text {number}", ["small", "large"]).id for number in range(50)][20]
+    store = tmp_path / ".headway" / "headway.db"
+    body = store.read_bytes()
+    place = body.index(id_bytes(known))
+    store.write_bytes(body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
+    done = subprocess.run(
+        [sys.executable, "-m", "headway", "-C", str(tmp_path), "doctor"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert "missing from index" in " ".join((done.stdout + done.stderr).split())
 
 
 def test_no_command_makes_a_new_store_beside_a_server_whose_folder_was_deleted(

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -128,6 +128,9 @@ class SQLite(Database):
                         self._files.check(look=True)
                     finally:
                         fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+            if self._files.touched:
+                self._files.touched = False
+                threading.Thread(target=self._examine, name="headway-examine", daemon=True).start()
         finally:
             self._writing.release()
 
@@ -190,9 +193,21 @@ class SQLite(Database):
 
     # -- maintenance
 
+    def _examine(self) -> None:
+        """Something that is not SQLite has written into the file, or only touched it: is it a database still?"""
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        except sqlite3.OperationalError:  # it is gone, which others notice
+            return
+        except sqlite3.DatabaseError as error:
+            problem = str(error)
+        if problem != "ok":
+            self._files.loses(f"was changed by another program ({problem:.120})")
+
     def check(self) -> list[str]:
-        """Problems that SQLite's quick check reports, and values that are not ours."""
-        rows = self.query("PRAGMA quick_check(20)")
+        """Problems that SQLite's integrity check reports, and values that are not ours."""
+        rows = self.query("PRAGMA integrity_check(20)")
         return [str(row[0]) for row in rows if row[0] != "ok"] or wrong_values(self)
 
     def server(self) -> str:

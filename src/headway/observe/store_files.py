@@ -8,7 +8,9 @@ SQLite itself writes on into a file that was deleted. All processes that use a s
 holds what its last writer left: the identity of the three files, size and header of the first one, and the state of
 the checkpoints. What changed while that state did not was not written by SQLite: a database browser raises no alarm.
 The project's folder is locked as well: it remains if .headway is deleted, and then nobody makes a new store there.
-Not covered: bytes that another program changes behind the header without changing the file's size.
+
+A file that changed while no checkpoint did, behind the header and with the same size, is `touched`: the store examines
+its structure then. Not covered: bytes of a value that is in no index, and what changes while no process has it open.
 """
 
 from __future__ import annotations
@@ -62,6 +64,8 @@ class StoreFiles:
         self._header = b""
         self._seen: tuple[int, ...] = ()  # and the state of checkpoints, at the last look
         self._next_look = 0.0
+        self._changed = (0, ())  # when the store's file changed last, and the state of the checkpoints then
+        self.touched = False  # by something that is not SQLite
 
     # -- opening and closing, by the holder of the writers' lock: who uses the store has it open
 
@@ -194,15 +198,20 @@ class StoreFiles:
             return
         moved = _CHECKPOINTS.unpack_from(self._index, _STATE) != known.checkpoints
         if header != known.header and not (moved and header.startswith(_MAGIC)):
-            raise self._loses(0, "was overwritten" if header else "was emptied", for_good=True)
+            raise self.loses("was overwritten" if header else "was emptied")
         self._look(0 if moved else known.size)
         self._header, self._seen, self._next_look = header, known.checkpoints, time.monotonic() + _EVERY_S
 
     def _look(self, least: int) -> None:
         store, log, _ = self.present()
         if store < least:
-            raise self._loses(0, "was cut off", for_good=True)
+            raise self.loses("was cut off")
         assert self._index is not None
+        before, self._changed = (
+            self._changed,
+            (os.fstat(self._store.fd).st_ctime_ns, _CHECKPOINTS.unpack_from(self._index, _STATE)),
+        )
+        self.touched |= before[0] not in (0, self._changed[0]) and before[1] == self._changed[1]
         page, frames = struct.unpack_from("=HI", self._index, 14)
         whole = log >= 32 + frames * (24 + page) and os.pread(self._log.fd, 8, 16) == self._index[32:40]  # the salt
         if frames and not whole:
@@ -226,6 +235,10 @@ class StoreFiles:
             return None
         numbers = _LAYOUT.unpack(data)
         return _Known(numbers[:6], numbers[6], numbers[7:10], numbers[10])
+
+    def loses(self, how: str) -> Unavailable:
+        """The store itself is lost, for whoever opens it later, too."""
+        return self._loses(0, how, for_good=True)
 
     def _loses(self, number: int, how: str, *, for_good: bool = False) -> Unavailable:
         """The error, from now on; `for_good`: for whoever opens the store later, too."""
