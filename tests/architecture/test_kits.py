@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from headway.kits import BUILT_IN
@@ -52,3 +54,14 @@ def test_only_the_kits_of_the_contract_import_heavy_packages() -> None:
         for package in {module.partition(".")[0] for module in imported(nodes(path))} & HEAVY
     }
     assert used == named
+
+
+def test_the_core_names_no_kind_of_task_that_a_kit_brings() -> None:
+    names = {name for kit in BUILT_IN for name in passport_of(kit).kinds}
+    assert {"ranking", "reply", "factored"} <= names
+    core = [path for path in files() if SOURCE / "kits" not in path.parents]
+    for path in core:
+        for node in nodes(path):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                said = node.value in names or any(f'kind = "{name}"' in node.value for name in names)
+                assert not said, f"{path.relative_to(SOURCE)}:{node.lineno} names a kind of a kit: {node.value!r}"

@@ -66,7 +66,6 @@ def is_kind(name: str, kind: Kind) -> None:
         (kind.consider, "project ask"),
         (kind.decide, "project ask"),
         (kind.answer, "project decision"),
-        (kind.explain, "project decision"),
         (kind.replay, "project decision"),
         (kind.knobs, "settings"),
     ):
@@ -149,7 +148,7 @@ PLAIN = {"name", "summary", "api", "needs"}
 
 
 def test_every_field_of_a_passport_is_checked() -> None:
-    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases"}
+    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases", "explains"}
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
@@ -165,6 +164,8 @@ def test_routes_checks_and_erasers_of_a_passport_exist(kit: Kit) -> None:
         assert endpoints_of((load(module),)), f"{module} declares no endpoint"
     for path in kit.checks:
         takes(load(path), "settings")
+    for path in kit.explains:
+        takes(load(path), "project", "decision")
     for path in kit.erases:
         takes(load(path), "project", "going")
     assert kit.summary.endswith(".")

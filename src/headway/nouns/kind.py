@@ -33,7 +33,6 @@ class Kind(NamedTuple):
     consider: str = ""  # function (project, ask) → Considered
     decide: str = ""  # function (project, ask) → (the stored Decision, whether it is new); blocks
     answer: str = ""  # function (project, decision) → more fields of the answer over HTTP
-    explain: str = ""  # function (project, decision) → more fields of its Explanation
     replay: str = ""  # function (project, decision) → (DrawnAction, the greatest difference, why)
     # judging
     judged: Literal["log", "votes", "world"] = "log"  # by what its policies are proven and guarded

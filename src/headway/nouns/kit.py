@@ -99,6 +99,7 @@ class Kit(NamedTuple):
     stores: Mapping[str, str] = _NOTHING  # schemes of [store] url → function (url, durability) → Database
     tellers: Mapping[str, str] = _NOTHING  # whom the loop tells about alarms: name → function (clock) → Teller
     observers: Mapping[str, str] = _NOTHING  # of a server with [server] NAME = true, or a table [NAME]: (project) → Any
+    explains: tuple[str, ...] = ()  # function (project, decision) → more fields of its Explanation
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
     @property

@@ -34,7 +34,6 @@ KIT = Kit(
             consider="headway.kits.grow.factored.decide:consider",
             decide="headway.kits.grow.factored.decide:decide",
             answer="headway.kits.grow.factored.decide:answer",
-            explain="headway.kits.grow.factored.decide:explain",
             replay="headway.kits.grow.factored.decide:replay",
             judged="world",
             template={},
@@ -68,6 +67,7 @@ KIT = Kit(
         "factored_world_contract": "headway.kits.grow.factored.contracts:factored_world_contract",
     },
     routes=("headway.kits.grow.routes",),
+    explains=("headway.kits.grow.factored.decide:explain",),
     commands={
         "grow": Command(
             "headway.kits.grow.commands.grow:grow",

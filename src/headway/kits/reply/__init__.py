@@ -75,6 +75,7 @@ KIT = Kit(
         "learn": "headway.kits.reply.commands.learn:LEARN",
     },
     checks=("headway.kits.reply.doctor:check",),
+    explains=("headway.kits.reply.kept:explain",),
     erases=("headway.kits.reply.erase:erase",),
     workers={
         "worker": Worker(

@@ -19,7 +19,8 @@ import msgspec
 
 from headway.kits.models.language import Completion, Turn
 from headway.nouns.errors import Damaged, UnknownName
-from headway.nouns.records import Detail, Settled, is_own
+from headway.nouns.explanation import ReplyText
+from headway.nouns.records import Decision, Detail, Settled, is_own
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -207,6 +208,15 @@ def kept_reply(project: Project, decision: str) -> KeptReply:
             hint="`headway data log` lists the latest decisions.",
         )
     return reply
+
+
+def explain(project: Project, decision: Decision) -> dict[str, ReplyText]:
+    """What an explanation has besides: the answer that this kit or the proxy kept."""
+    data = project.query.details(decision.id, KIT_NAME).get(REPLY)
+    try:
+        return {} if data is None else {"reply": msgspec.json.decode(data, type=ReplyText)}
+    except msgspec.DecodeError:  # not JSON, or without a text: another program's detail
+        return {}
 
 
 def kept(project: Project, task: str, *, unrated: bool = False) -> Iterator[tuple[Settled, KeptReply]]:

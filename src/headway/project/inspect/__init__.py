@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns.conclusion import conclusion
 from headway.nouns.errors import HeadwayError
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, ReplyText, most_apart
+from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, most_apart
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.kit import hook
 from headway.nouns.records import Decision
@@ -59,8 +58,9 @@ def explain(project: Opened, decision: str) -> Explanation:
     project.settle(stored.task)
     signals = project.query.signals(stored.id)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
-    path, again = _traits(project, stored).explain, None
-    more: dict[str, Any] = hook(path)(project, stored) if path else {}
+    again, more = None, dict[str, Any]()
+    for _, explains in project.catalogue.usable((kit, path) for kit in project.catalogue for path in kit.explains):
+        more |= explains(project, stored)
     if "why" not in more:
         again, gone = _asked_again(project, stored)
         more["why"] = f"not known any more: {gone}" if again is None else again.why
@@ -88,27 +88,8 @@ def explain(project: Opened, decision: str) -> Explanation:
         outcome=project.query.outcome(stored),
         parts=project.rewards(stored.task).parts(values),
         confidence=None if again is None else again.opinion.confidence,
-        reply=_reply(project, stored),
         **more,
     )
-
-
-def _traits(project: Opened, decision: Decision) -> Kind:
-    """The kind under which a decision was made; of one that was made elsewhere, the kind of its task now."""
-    known: Mapping[str, Kind] = {} if decision.claimed else project.catalogue.all("kinds")
-    kind = known.get(loads(project.query.config(decision.config_hash)).get("kind", "choice"))
-    return project.settings.task(decision.task).traits if kind is None else kind
-
-
-def _reply(project: Opened, decision: Decision) -> ReplyText | None:
-    """The answer that the kit of replies or the proxy kept."""
-    import msgspec
-
-    kept = project.query.details(decision.id, "reply").get("reply")
-    try:
-        return None if kept is None else msgspec.json.decode(kept, type=ReplyText)
-    except msgspec.DecodeError:  # not JSON, or without a text: another program's detail
-        return None
 
 
 def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandidate, ...]:
@@ -147,10 +128,13 @@ def replay(project: Opened, decision: str) -> Replay:
 
 def _replayed(project: Opened, decision: Decision) -> tuple[DrawnAction | None, float, str, str]:
     """(what was drawn again, the greatest difference of a probability, why, what is missing for it)."""
-    path = "" if decision.claimed else _traits(project, decision).replay
-    if path:
+    kind: Kind | None = None
+    if not decision.claimed:
+        made = loads(project.query.config(decision.config_hash)).get("kind", "choice")
+        kind = project.catalogue.all("kinds").get(made)
+    if kind is not None and kind.replay:
         try:
-            drawn, difference, why = hook(path)(project, decision)
+            drawn, difference, why = hook(kind.replay)(project, decision)
         except HeadwayError as error:
             return None, 0.0, "", error.message
         return drawn, difference, why, ""
