@@ -15,12 +15,10 @@ Never: judges a prompt by how it looks; only by the checked outcome.
 May import: cli, serve, loop, project, settings, promote, learn, decide, reward, observe, encode, client, files, nouns.
 """
 
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.kit import Command, Kit
 
 __all__ = ["KIT", "MUTATIONS"]
-
-# The five ways to change a prompt, in the order that action numbers mean.
-MUTATIONS = ("try-catch-style", "context-reduction", "expansion", "constraint-addition", "task-decomposition")
 
 KIT = Kit(
     name="prompts",

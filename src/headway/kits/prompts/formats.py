@@ -16,7 +16,7 @@ from typing import Any
 from headway.kits.data.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
 from headway.kits.data.formats import Format
 from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
-from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.records import Candidate
 
 __all__ = ["EXPERIENCES", "looks_like_experience", "read_experiences"]

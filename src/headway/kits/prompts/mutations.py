@@ -26,7 +26,7 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.reduction import reduced
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headway.kits.practice.run import publish_practised
-from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.synthetic import Chooser, Synthetic, synthetic
 from headway.kits.prompts.worth import interval

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.experiences import Step
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.service import LEAST, Embedded, service
 from headway.nouns.errors import Unavailable
 from headway.serve.endpoint import Call, endpoint, strict

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.protocols import Learned
 from headway.project import add_bundle, record_change

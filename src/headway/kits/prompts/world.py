@@ -26,7 +26,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.mutations import allowed, mutate
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.corpus import CheckedPrompt
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.outcomes import Outcomes
 from headway.kits.prompts.synthetic import Chooser
 from headway.kits.prompts.world import after, may

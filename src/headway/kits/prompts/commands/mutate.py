@@ -13,7 +13,7 @@ from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
-from headway.kits.prompts import MUTATIONS
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
