@@ -146,8 +146,7 @@ def without_time(told: dict[str, Any] | None) -> dict[str, Any] | None:
 def test_a_test_that_waits_for_outcomes_asks_for_no_more_decisions(doors: dict[str, dict[str, Any]]) -> None:
     for door, tasks in doors.items():
         told = tasks["waiting"]["verdict"]
-        assert "waiting for 105 outcomes, at the latest until " in told["text"], door
-        assert "at the latest on 18 November 2026, 11:06 UTC" in told["text"]
+        assert "waiting for 105 outcomes, at the latest until 18 November 2026, 11:06 UTC" in told["text"], door
         assert (told["more"], told["until"]) == (0, "2026-11-18T11:06:40.000Z")
     part = verdict(replace(EVIDENCE, **{**EARLY, "needed": 900, "waiting": WAITING}))
     assert part.more == 810
