@@ -21,6 +21,7 @@ def test_the_size_of_every_room_and_kit_is_counted() -> None:
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in files())
     assert report["core"]["lines"] + report["kits"]["lines"] == lines <= CEILING
     assert report["core"]["files"] + report["kits"]["files"] == len(list(Path(SOURCE).rglob("*.py")))
+    assert report["modules_in_cycles"] == 0, "imports for types and inside functions count"
     for call, (functions, modules) in TRACES.items():
         assert 10 < report["trace"][call]["functions"] <= functions, call
         assert 5 < report["trace"][call]["files"] <= modules, call
