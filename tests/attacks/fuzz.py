@@ -4,7 +4,7 @@
 
 Every request goes to a route of the OpenAPI document, those of kits included, with and without the project token, with
 a body that is valid for the route, mutated, nested, repeated, cut off or no JSON at all, and headers that contradict
-one another. The project has a task of each kind, an upstream that refuses connections, and a training run.
+one another. The project has a task of each kind, an upstream that refuses connections, a worker, and a training run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 
+from tests.attacks.language_worker import recording_worker
 from tests.attacks.server import Target, target
 
 __all__ = ["attack"]
@@ -132,7 +133,7 @@ PARAMETERS += ["..%2f..", "%00", "dec_" + "0" * 32, "bandit@4f2a", "a" * 3000, "
 
 def attack(*, requests: int, seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
-    with target(SETTINGS) as server, ThreadPoolExecutor(16) as threads:
+    with target(SETTINGS) as server, recording_worker(server.folder), ThreadPoolExecutor(16) as threads:
         document = httpx.get(f"{server.url}/openapi.json").json()["paths"]
         routes = [(method.upper(), path) for path, methods in document.items() for method in methods]
         routes = [route for route in routes if route[1] != "/v1/events"]  # never ends

@@ -24,11 +24,16 @@ def test_every_threat_is_held_by_a_test() -> None:
     assert not [threat for threat, _, tests in rows if not re.fullmatch(r"`test_\w+`(, `test_\w+`)* \|", tests)]
 
 
-def test_the_page_of_attacks_names_scripts_that_exist() -> None:
-    text = (ROOT / "docs" / "explanation" / "attacks.md").read_text("utf-8")
-    scripts = re.findall(r"`(tests/[\w/]+\.py)`", text)
-    assert len(scripts) > 2
-    assert not [script for script in scripts if not (ROOT / script).is_file()]
+def test_every_attack_is_a_short_row_with_a_file_of_tests() -> None:
+    text = (ROOT / "docs" / "explanation" / "attacks.md").read_text("utf-8").partition("\n## Cost")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| attack |")]
+    assert len(rows) > 40
+    for row in rows:
+        *told, script = (cell.strip() for cell in row.strip("|").split(" | "))
+        assert len(row) < 260, row
+        assert len([cell for cell in told if cell]) == 3, row
+        assert re.fullmatch(r"`tests/[\w/]+\.py`", script), row
+        assert "\ndef test_" in (ROOT / script.strip("`")).read_text("utf-8"), row
 
 
 def refused() -> set[str]:
