@@ -26,8 +26,8 @@ from headway.encode.state import Features
 from headway.encode.text import uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
+from headway.learn.counts import count_row, no_counts, nothing_to_learn
 from headway.learn.knobs import checked
-from headway.learn.logged import count_row, no_counts, nothing_to_learn
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
 from headway.learn.sums import Sums, gather, kmeans
 from headway.learn.values import tune_values

@@ -18,9 +18,9 @@ from headway.kits.practice.learner import (
     learned,
     update,
 )
+from headway.kits.practice.logged import crossfit, doubly_robust, gather, value_of
 from headway.kits.practice.policy import ActorCritic
 from headway.kits.practice.rollout import evaluate
-from headway.learn.logged import crossfit, doubly_robust, gather, value_of
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.records import Candidate, Situation
 from tests.families import build, encoder

@@ -20,8 +20,8 @@ from headway.kits.next_action.knobs import RankerKnobs
 from headway.kits.next_action.layout import Layout
 from headway.kits.next_action.rows import RankedRows, rows_of
 from headway.kits.next_action.shapes import ARCHITECTURES, EMBEDDING
+from headway.learn.counts import count_row, no_counts
 from headway.learn.knobs import checked
-from headway.learn.logged import count_row, no_counts
 from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 from headway.nouns.records import Settled

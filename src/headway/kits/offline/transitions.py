@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
-from headway.learn.logged import LoggedRows, count_row, no_counts, nothing_to_learn
+from headway.kits.practice.logged import LoggedRows
+from headway.learn.counts import count_row, no_counts, nothing_to_learn
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats
 from headway.nouns.records import Ending, Settled

@@ -2,7 +2,7 @@
 
 The logging policy is not the one being learned, so its log-probabilities cannot be PPO's "old" ones beyond
 the first step. Instead, PPO's trust region maximises the doubly robust estimate of the policy's value on the train
-part, one step deep: with r̂(a) of `learn.logged` (unbiased for every arm, from the logged propensity), and π_k the
+part, one step deep: with r̂(a) of `logged` (unbiased for every arm, from the logged propensity), and π_k the
 policy at the start of pass k,
 
     max_π  mean_rows Σ_a π_k(a|x) · min( ρ·A, clip(ρ, 1 ± ε)·A ),   ρ = π/π_k,  A(a) = r̂(a) − Σ_b π_k(b|x)·r̂(b)
@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.practice import logged
 from headway.kits.practice.adam import Adam
 from headway.kits.practice.engine import shape_of
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import log_softmax, surrogate, value_loss
-from headway.learn import logged
 from headway.nouns.protocols import Floats, Progress
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
+from headway.kits.practice import logged
 from headway.kits.practice.climb import climb
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_of, standardised
@@ -32,7 +33,7 @@ from headway.kits.practice.mlp import Array
 from headway.kits.practice.policy import EXPLORE, ActorCritic
 from headway.kits.practice.policy import read as read_policy
 from headway.kits.practice.returns import gae
-from headway.learn import logged
+from headway.learn.counts import no_counts, nothing_to_learn
 from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput, InvalidSettings
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
@@ -285,11 +286,11 @@ class ActorCriticLearner:
                 progress("features", number + 1, None)
         arms = sorted(names)
         if not arms:
-            raise logged.nothing_to_learn()
+            raise nothing_to_learn()
         features = tracker.features(encoder)
         costs = {str(name): float(cost) for name, cost in dict(wanted["costs"] or {}).items()}
         weight = float(wanted["cost_weight"])
-        counts = logged.no_counts()
+        counts = no_counts()
 
         def read(part: str) -> logged.LoggedRows:
             return logged.gather(

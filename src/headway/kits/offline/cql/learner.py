@@ -29,8 +29,8 @@ from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
+from headway.kits.practice import logged
 from headway.kits.practice.mlp import Network, Shape
-from headway.learn import logged
 from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress

@@ -23,7 +23,7 @@ from headway.encode.state import Features
 from headway.kits.offline.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, read_log
-from headway.learn import logged
+from headway.kits.practice import logged
 from headway.learn.knobs import checked
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress

@@ -27,14 +27,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode.state import Features
+from headway.learn.counts import count_row
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
 __all__ = [
-    "ArmMeans", "LoggedRows", "count_row", "crossfit", "doubly_robust", "fitted", "gather", "no_counts",
-    "nothing_to_learn", "value_of",
-]  # fmt: skip
+    "ArmMeans",
+    "LoggedRows",
+    "baselines_of",
+    "crossfit",
+    "doubly_robust",
+    "fitted",
+    "gather",
+    "value_of",
+]
 
 _CAP = 50.0
 _RIDGE = 10.0
@@ -105,26 +112,6 @@ def _vectors(rows: Sequence[Settled], features: Features, encoder: Encoder | Non
         for begin in range(0, len(rows), 2048)
     ]
     return np.concatenate(parts) if parts else np.zeros((0, features.width))
-
-
-def no_counts() -> dict[str, Any]:
-    """Counts that `count_row` fills: rows by source and status, and the first and the last one."""
-    return {"sources": {}, "statuses": {}, "first": None, "last": None}
-
-
-def count_row(row: Settled, counts: dict[str, Any]) -> None:
-    for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
-        table[name] = table.get(name, 0) + 1
-    counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
-    counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
-
-
-def nothing_to_learn() -> InvalidInput:
-    return InvalidInput(
-        "There is no decision with a reward in the train part.",
-        code="nothing_to_learn",
-        hint="Send signals for the decisions, or wait until they settle.",
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""What a learner says about the rows that it read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.records import Settled
+
+__all__ = ["count_row", "no_counts", "nothing_to_learn"]
+
+
+def no_counts() -> dict[str, Any]:
+    """Counts that `count_row` fills: rows by source and status, and the first and the last one."""
+    return {"sources": {}, "statuses": {}, "first": None, "last": None}
+
+
+def count_row(row: Settled, counts: dict[str, Any]) -> None:
+    for table, name in ((counts["sources"], row.decision.source), (counts["statuses"], row.status)):
+        table[name] = table.get(name, 0) + 1
+    counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
+    counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+
+
+def nothing_to_learn() -> InvalidInput:
+    return InvalidInput(
+        "There is no decision with a reward in the train part.",
+        code="nothing_to_learn",
+        hint="Send signals for the decisions, or wait until they settle.",
+    )
