@@ -14,7 +14,7 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence, Plan
 from headway.promote.gate import verdict
 from headway.prove.diagnostics import Window
-from headway.prove.evidence import About, evidence_of, from_heldout, from_log, from_world
+from headway.prove.evidence import About, evidence_of, from_log
 from headway.prove.guards import GuardRule
 from headway.prove.log import CENSORED, FAILED, PENDING, RowOrigin
 from headway.prove.power import plan
@@ -253,38 +253,6 @@ def test_an_empty_log_is_an_error_with_a_hint() -> None:
     with pytest.raises(InvalidInput, match="No results yet for") as raised:
         from_log([], ABOUT)
     assert raised.value.code == "no_evidence"
-
-
-def test_a_world_is_proven_on_paired_episodes() -> None:
-    rng = np.random.default_rng(25)
-    level = rng.normal(0.0, 1.0, 300)
-    better, same = level + rng.normal(0.15, 0.3, 300), level + rng.normal(0.0, 0.3, 300)
-    assert verdict(from_world(better, level, ABOUT)).passed
-    assert verdict(from_world(level, better, ABOUT)).state == "worse"
-    assert verdict(from_world(same, level, ABOUT)).state == "wait"
-    assert verdict(from_world(better[:20], level[:20], ABOUT)).state == "refused"
-    planned = replace(ABOUT, plan=Plan(horizon=300, uplift=0.1, power=0.8, alpha=0.04))
-    assert verdict(from_world(same, level, planned)).state == "refused"  # the registered episodes are used up
-    slow = {"latency_s": (np.full(300, 2.0) + rng.normal(0, 0.1, 300), np.full(300, 1.0))}
-    answer = verdict(
-        from_world(better, level, ABOUT, guards=[GuardRule(name="latency_s", range=(0.0, 5.0))], metrics=slow)
-    )  # type: ignore[arg-type]
-    assert answer.state == "refused"
-    assert "Guard latency_s got worse" in answer.reasons[0]
-    with pytest.raises(InvalidInput, match="same length"):
-        from_world([1.0, 2.0], [1.0], ABOUT)
-
-
-def test_heldout_rows_of_one_group_count_once() -> None:
-    rng = np.random.default_rng(26)
-    shift = np.repeat(rng.normal(0.02, 0.5, 20), 50)  # 20 branches of 50 rows that share their luck
-    current = rng.normal(0.0, 0.1, 1_000)
-    groups = [f"branch {n // 50}" for n in range(1_000)]
-    assert from_heldout(current + shift, current, ABOUT).n == 1_000
-    grouped = from_heldout(current + shift, current, ABOUT, groups=groups)
-    assert grouped.n == 20
-    assert verdict(grouped).state == "refused"
-    assert grouped.difference.high - grouped.difference.low > 0.2
 
 
 def test_the_planner_says_what_a_canary_would_save() -> None:

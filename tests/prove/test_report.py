@@ -9,7 +9,7 @@ import pytest
 from headway.nouns.evidence import Verdict
 from headway.promote.gate import verdict
 from headway.prove import report
-from headway.prove.evidence import About, from_log, from_world
+from headway.prove.evidence import About, from_log
 from headway.prove.plot import curve_svg
 from tests.prove.logs import small_log
 
@@ -25,13 +25,11 @@ ABOUT = About(
 
 
 def verdicts() -> dict[str, Verdict]:
-    level = [0.1 * (n % 7) for n in range(120)]
     return {
         "pass": verdict(from_log([small_log(4_000, 1)], ABOUT)),
         "wait": verdict(from_log([small_log(300, 2)], replace(ABOUT, margin=0.25))),
         "refused": verdict(from_log([small_log(1_000, 3, logged=(0.998, 0.001, 0.001))], ABOUT)),
         "worse": verdict(from_log([small_log(4_000, 4, target=(0.8, 0.1, 0.1), baseline=(0.1, 0.1, 0.8))], ABOUT)),
-        "world": verdict(from_world([value + 0.2 for value in level], level, ABOUT)),
     }
 
 
@@ -108,7 +106,6 @@ def test_the_page_words_match_the_verdict() -> None:
     assert report.text(PAGES["pass"]).splitlines()[2].startswith("bandit@4f2a is better than rules@0: about +0.")
     assert "is worse than rules@0" in report.text(PAGES["worse"])
     assert "Too early to tell whether" in report.text(PAGES["wait"])
-    assert "per episode" in report.text(PAGES["world"])
     assert max(len(line) for line in report.text(PAGES["pass"]).splitlines()) <= 110
 
 

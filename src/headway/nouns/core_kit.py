@@ -46,7 +46,6 @@ CORE = Kit(
     },
     evidence={
         "log": "headway.project.prove.logged:LOGGED",
-        "heldout": "headway.project.prove.kinds.heldout:HELDOUT",
     },
     crews={"processes": "headway.loop.crew:ProcessCrew"},
     # The lines are here so that --help imports no command; a test compares them with the commands.

@@ -1,10 +1,8 @@
-"""Evidence for the gate, of three kinds: logged decisions, fresh episodes of a world, held-out rows.
+"""Evidence for the gate from logged decisions.
 
 from_log(chunks, task="route", candidate="bandit@4f2a", against="rules@0")     # off-policy, from logged propensities
-from_world(candidate_returns, current_returns, …)                             # the same seeds for both policies
-from_heldout(candidate_scores, current_scores, …)                             # later rows that training never saw
 
-Each is a pure function of its arguments: the same data and policies give the same evidence.
+A pure function of its arguments: the same data and policies give the same evidence. Kits bring other kinds.
 """
 
 from __future__ import annotations
@@ -23,13 +21,12 @@ from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
-from headway.prove.paired import from_heldout, from_world
 from headway.prove.proof import LogProof
 from headway.prove.prospect import prospect
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
 
-__all__ = ["About", "evidence_of", "from_heldout", "from_log", "from_world", "log_proof"]
+__all__ = ["About", "evidence_of", "from_log", "log_proof"]
 
 LOOK = 100  # initial number of rows between two points of the plot's curve
 

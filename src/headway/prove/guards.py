@@ -20,9 +20,9 @@ from headway.nouns.evidence import Guard
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
 from headway.prove.log import Floats
 from headway.prove.power import still_needed
-from headway.prove.tally import Groups
+from headway.prove.tally import ColumnMean, Groups
 
-__all__ = ["SMALLEST_SEGMENT", "GuardRule", "judge_metrics", "judge_segments", "unknown_guard"]
+__all__ = ["SMALLEST_SEGMENT", "GuardRule", "guards_not_measured", "judge_metrics", "judge_segments", "unknown_guard"]
 
 SMALLEST_SEGMENT = 30
 LEVEL = 0.95
@@ -128,3 +128,17 @@ def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tu
             )
         )
     return tuple(judged)
+
+
+def guards_not_measured(guards: Sequence[GuardRule], unit: str) -> tuple[Guard, ...]:
+    """Guards that fail, because this evidence does not measure them."""
+    return tuple(
+        Guard(
+            name=rule.name,
+            difference=ColumnMean().estimate("none"),
+            tolerance=rule.tolerance,
+            ok=False,
+            message=f"{unit} do not measure {rule.name!r}",
+        )
+        for rule in guards
+    )

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headway.kits.heldout.heldout import HELDOUT
 from headway.nouns.errors import GateRefused, InvalidInput
+from headway.nouns.kit import Catalogue
 from headway.project import Project
-from headway.project.prove.kinds.heldout import HELDOUT
 from headway.prove import report
 from headway.testing import evidence_contract
 
@@ -129,6 +130,15 @@ def test_a_policy_that_predicts_returns_has_no_held_out_proof(tmp_path: Path) ->
         step = project.next_step("route")
         assert step.verb == "log"
         assert "probability" in step.why
+        with pytest.raises(InvalidInput) as error:
+            project.prove(task="route")
+        assert error.value.code == "propensity_unknown"
+
+
+def test_without_the_kit_only_the_log_is_asked(tmp_path: Path) -> None:
+    with imported(tmp_path, "bandit", noise=False, rows=300) as project:
+        project.catalogue = Catalogue(tuple(kit for kit in project.catalogue if kit.name != "heldout"))
+        project.learn("route")
         with pytest.raises(InvalidInput) as error:
             project.prove(task="route")
         assert error.value.code == "propensity_unknown"

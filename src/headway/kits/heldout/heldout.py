@@ -39,8 +39,7 @@ from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Settled, Situation
 from headway.observe.kin import kin_of, unrepeated
 from headway.observe.rows import dumps
-from headway.project.prove.kinds.kind import ProofQuestion
-from headway.project.prove.unread import Unread
+from headway.project import ProofQuestion, Unread
 
 if TYPE_CHECKING:
     from headway.prove.about import About
@@ -80,8 +79,8 @@ class HeldoutKind:
         )
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.kits.heldout.paired import from_heldout
         from headway.prove.diagnostics import Floors
-        from headway.prove.paired import from_heldout
 
         scored = _scored(question, after=(about.plan.from_decision or 0) if about.plan else 0)
         limits, groups = scored.rule.limits(scored.most), scored.groups
@@ -107,8 +106,8 @@ class HeldoutKind:
         )
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
+        from headway.kits.heldout.paired import plan_pairs
         from headway.prove.diagnostics import Floors
-        from headway.prove.paired import plan_pairs
 
         scored = _scored(question, after=0)
         low, high = scored.rule.limits(scored.most)

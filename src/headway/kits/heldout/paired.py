@@ -22,7 +22,7 @@ from headway.prove.about import About, compose
 from headway.prove.betting import Bets
 from headway.prove.diagnostics import Floors
 from headway.prove.guard_bets import GuardTally
-from headway.prove.guards import GuardRule, judge_metrics, judge_segments
+from headway.prove.guards import GuardRule, guards_not_measured, judge_metrics, judge_segments
 from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats
 from headway.prove.power import Planned, decisions_needed
@@ -33,7 +33,6 @@ __all__ = [
     "Limits",
     "from_heldout",
     "from_world",
-    "guards_not_measured",
     "plan_pairs",
 ]
 
@@ -244,20 +243,6 @@ def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit
     """One guard per rule. A metric that these rows do not measure fails: nothing says that it stays as it is."""
     measured = judge_metrics([rule for rule in guards if rule.name in tallies], tallies)
     return (*measured, *guards_not_measured([rule for rule in guards if rule.name not in tallies], unit))
-
-
-def guards_not_measured(guards: Sequence[GuardRule], unit: str) -> tuple[Guard, ...]:
-    """Guards that fail, because this evidence does not measure them."""
-    return tuple(
-        Guard(
-            name=rule.name,
-            difference=ColumnMean().estimate("none"),
-            tolerance=rule.tolerance,
-            ok=False,
-            message=f"{unit} do not measure {rule.name!r}",
-        )
-        for rule in guards
-    )
 
 
 def _by_segment(differences: Floats, segments: Mapping[str, Sequence[str]]) -> dict[str, Groups]:

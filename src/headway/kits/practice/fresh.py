@@ -73,7 +73,7 @@ class WorldKind:
         return _absent(question, practised[0])
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
-        from headway.prove.paired import from_world
+        from headway.kits.heldout.paired import from_world
 
         about = replace(about, alpha=about.alpha / STRICTER)
         horizon = EPISODES if about.plan is None else about.plan.horizon
@@ -93,7 +93,7 @@ class WorldKind:
         return replace(evidence, unchecked=(*evidence.unchecked, *unchecked))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
-        from headway.prove.paired import plan_pairs
+        from headway.kits.heldout.paired import plan_pairs
 
         about = replace(about, alpha=about.alpha / STRICTER)
         _, mine, other = next(_episodes(question, "pilot", None, LOOK))

@@ -66,7 +66,7 @@ class PreferenceKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.kits.reply.votes import from_votes
-        from headway.prove.paired import guards_not_measured
+        from headway.prove.guards import guards_not_measured
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)

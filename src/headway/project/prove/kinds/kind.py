@@ -109,7 +109,8 @@ def pick(question: ProofQuestion, *, outcomes: bool = False) -> str:
     `outcomes`: only kinds that new outcomes add to. A guard asks how decisions went, not how a world's episodes go.
     """
     catalogue = question.project.catalogue
-    for name in catalogue.family(_family(question)).evidence:
+    known = catalogue.all("evidence")
+    for name in (name for name in catalogue.family(_family(question)).evidence if name in known):
         kind = kind_named(catalogue, name)
         if (kind.grows or not outcomes) and kind.applies(question):
             return name
