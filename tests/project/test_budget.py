@@ -126,8 +126,8 @@ def test_the_first_look_is_remembered_until_something_that_it_rests_on_changes(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[int] = []
-    compared = screen._compared
-    monkeypatch.setattr(screen, "_compared", lambda rows, *who: reads.append(len(rows)) or compared(rows, *who))
+    look_at = screen.look_at
+    monkeypatch.setattr(screen, "look_at", lambda rows, *who: reads.append(len(rows)) or look_at(rows, *who))
     settings, uniform = project.settings.task("route"), project.current("route")
     newest = project.ledger.last("route", "candidate")
     assert newest is not None
@@ -160,15 +160,15 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
     equal = screen.screen(project, settings, same)
     assert equal is not None
     assert (equal.ok, equal.blocks, equal.value) == (False, True, 0.0)
-    assert equal.message.startswith(f"makes the same choices as {newest.policy} on the rows that it was trained on")
+    assert equal.message.startswith(f"makes the same choices as {newest.policy} on its training data")
     rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
     learned, chance = (
-        project.servings.pipeline("route", better.config, *who)
+        project.servings.pipeline("route", better.config, *who).distributions
         for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))
     )
     today = ActionsToday(project, settings)
-    assert screen._compared(rows, learned, chance, today).difference > 0.05
-    assert screen._compared(rows, chance, learned, today).difference < -0.05
+    assert screen.look_at(rows, today.of, learned, chance).difference > 0.05
+    assert screen.look_at(rows, today.of, chance, learned).difference < -0.05
 
 
 def test_an_automatic_rollback_is_not_charged(project: Project) -> None:

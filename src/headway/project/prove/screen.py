@@ -63,14 +63,14 @@ def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic 
     look = first_look(project, settings, terms)
     if look is None or (look.difference > 0.0 and not look.same):
         return None
-    what = f"makes the same choices as {terms.against}" if look.same else "looks no better"
+    what = f"makes the same choices as {terms.against}" if look.same else "is no better even"
     return Diagnostic(
         name=TRAINING_ROWS,
         value=look.difference,
         limit=0.0,
         ok=False,
         blocks=True,
-        message=f"{what} on the rows that it was trained on ({look.rows:,} decisions)",
+        message=f"{what} on its training data ({look.rows:,} decisions)",
         cure=f"Learn a new candidate when there is more to learn from: headway learn {settings.name}. "
         "This look spends nothing of the error budget.",
     )
