@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import headway
-from headway.client import outgoing
+from headway.kits.models import outgoing
 from headway.project import Project
 from tests.cli.help_pages import REFERENCE, reference
 
@@ -65,7 +65,7 @@ def raised() -> dict[str, str]:
         for code in codes(path.read_text("utf-8")):
             places.setdefault(code, path.relative_to(ROOT).as_posix())
     for kind in get_args(outgoing.Kind):
-        places.setdefault(f"upstream_{kind}", "src/headway/client/outgoing.py")
+        places.setdefault(f"upstream_{kind}", "src/headway/kits/models/outgoing.py")
     return places
 
 

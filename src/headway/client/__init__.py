@@ -1,6 +1,5 @@
-"""client — talks to other processes: `Client` and `AsyncClient` to a Headway server, with the same verbs; `worker` to a
-language worker on this machine, over its socket; `endpoint` to a model behind an OpenAI-compatible address. `process`
-starts, watches and ends processes on this machine: the loop, the workers of a server, a sandbox.
+"""client — talks to other processes: `Client` and `AsyncClient` to a Headway server, with the same verbs.
+`process` starts, watches and ends processes on this machine: the loop, the workers of a server, a sandbox.
 
 Takes: an address and a key where one is needed, or a command.   Gives: decisions, the server's errors, output.
 Never: opens a project, loads numpy, sends anything twice that would count twice, leaves a process behind.

@@ -10,6 +10,7 @@ from headway.nouns.kit import Kit
 KIT = Kit(
     name="alerts",
     summary="Tell a webhook or a command about alarms.",
+    needs=("models",),
     tables={"alerts": "headway.kits.alerts.settings:AlertSettings"},
     tellers={"alerts": "headway.kits.alerts.alerts:Alerts"},
 )

@@ -25,9 +25,9 @@ from typing import Any
 
 import msgspec
 
-from headway.client.outgoing import CallFailed, Outgoing
 from headway.client.process import exit_words, run
 from headway.kits.alerts.settings import AlertSettings
+from headway.kits.models.outgoing import CallFailed, Outgoing
 from headway.nouns.alarm import Alarm
 from headway.nouns.errors import HeadwayError
 from headway.nouns.protocols import Clock

@@ -5,8 +5,8 @@
         for place, reply in model.each(prompts): ...             # as they arrive, a few at once
 
 429, 5xx, broken connections and timeouts are retried, with growing pauses or after the server's `Retry-After`;
-`headway.client.outgoing` has the other rules for every call. Where somebody waits for the answer, `patient=False`: a
-server that cannot be reached or does not answer in time is an error at once, the rest is retried for a few seconds.
+`outgoing` has the other rules for every call. Where somebody waits for the answer, `patient=False`: a server that
+cannot be reached or does not answer in time is an error at once, the rest is retried for a few seconds.
 
 Not covered: log-probabilities. Such an endpoint shows neither the tokens of a reply nor how probable a given one is:
 replies are `Counted` (nothing can be trained from them), `score` is refused, and a prompt has to be `turns`. Nor that
@@ -22,8 +22,8 @@ from typing import Any, Self
 
 import msgspec
 
-from headway.client.outgoing import CallFailed, Outgoing
 from headway.kits.models.language import Completion, Counted, Delta, Prompt, Scored, Turn
+from headway.kits.models.outgoing import CallFailed, Outgoing
 from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
 
 _TRIES = 5

@@ -1,6 +1,7 @@
 """One request to one upstream, with its cost: for comparisons with real models.
 
-The proxy streams and fails over; this sends one request, waits and measures. `headway.client.outgoing` makes the calls.
+The proxy streams and fails over; this sends one request, waits and measures.
+`headway.kits.models.outgoing` makes the calls.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     pool = AsyncOutgoing(connections=256)
     answer = await pool.open(url, body, headers, timeout_s=60.0, until=time.monotonic() + 60.0, most_bytes=8_000_000)
 
-`headway.client.outgoing` documents the rules for every call.
+`headway.kits.models.outgoing` documents the rules for every call.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from headway.client.outgoing import (
+from headway.kits.models.outgoing import (
     ERROR_BYTES,
     KEEPALIVE_S,
     connection_failure,
@@ -22,7 +22,7 @@ from headway.client.outgoing import (
     too_large,
 )
 
-if TYPE_CHECKING:  # imported by the first call, as in `headway.client.outgoing`
+if TYPE_CHECKING:  # imported by the first call, as in `headway.kits.models.outgoing`
     import httpx
 
 __all__ = ["AsyncAnswer", "AsyncOutgoing"]

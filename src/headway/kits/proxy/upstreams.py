@@ -4,8 +4,8 @@
     upstreams.candidates(task)                                    # the task's actions that can be called now
     answer = await upstreams.open(upstream, "/chat/completions", body, headers)
 
-URLs come only from headway.toml; `headway.client.outgoing` documents the rules for every call. A call without a usable
-answer raises `UpstreamFailed`, whose text never repeats the upstream's own message.
+URLs come only from headway.toml; `headway.kits.models.outgoing` documents the rules for every call. A call without a
+usable answer raises `UpstreamFailed`, whose text never repeats the upstream's own message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from math import ceil
 from weakref import WeakKeyDictionary
 
-from headway.client.outgoing import CallFailed
+from headway.kits.models.outgoing import CallFailed
 from headway.kits.proxy.pool import AsyncAnswer, AsyncOutgoing
 from headway.nouns.errors import Busy, HeadwayError, Unavailable
 from headway.nouns.redacted import mark

@@ -4,7 +4,7 @@
 
 Texts are sent in batches; 429, 5xx and broken connections are retried with growing pauses (or after the time that the
 server requests). A wrong width, a number that is not finite, and a missing or duplicate row are errors. Vectors are
-normalised. `headway.client.outgoing` makes the calls, so that the key appears in no message and no log.
+normalised. `headway.kits.models.outgoing` makes the calls, so that the key appears in no message and no log.
 
 Not covered: a provider who changes the model behind a name. The version contains only address, model and width.
 """
@@ -28,7 +28,7 @@ from headway.nouns.errors import Damaged, HeadwayError, InvalidSettings, Unavail
 from headway.nouns.protocols import Floats
 
 if TYPE_CHECKING:
-    from headway.client.outgoing import CallFailed, Outgoing
+    from headway.kits.models.outgoing import CallFailed, Outgoing
 
 
 _log = logging.getLogger("headway.encode")
@@ -98,7 +98,7 @@ class EndpointEncoder:
             self._server.close()
 
     def _request(self, texts: list[str]) -> Floats:
-        from headway.client.outgoing import CallFailed, Outgoing
+        from headway.kits.models.outgoing import CallFailed, Outgoing
 
         self.load()
         if self._server is None:

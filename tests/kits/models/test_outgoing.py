@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headway.client.outgoing import CallFailed, Outgoing
+from headway.kits.models.outgoing import CallFailed, Outgoing
 from headway.kits.proxy.pool import AsyncOutgoing
 
 KEY = "sk-nobody-may-see-this"
