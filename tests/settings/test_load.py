@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import settings
-from headway.decide.baselines import baseline
 from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName
 from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Situation
+from headway.project.decide.serving import rules_policy
 from headway.reward.signals import Term
 from tests.opinions import opinion_on
 
@@ -165,7 +165,7 @@ def test_a_table_of_roles_becomes_rules_that_decide() -> None:
     triggers = ["task_complexity_score > 0.8", "primary_failure_count >= 2"]
     """
     task = parse(text).task("route")
-    rules = baseline("rules@0", rules=task.rule_rows, default=task.defaults, actions=task.actions, known=task.variables)
+    rules = rules_policy(json.loads(settings.config(task)))
 
     def chosen(role: str, **state: float) -> str:
         situation = Situation(task="route", state=state, role=role)
@@ -175,7 +175,8 @@ def test_a_table_of_roles_becomes_rules_that_decide() -> None:
     assert chosen("planner", task_complexity_score=0.5, primary_failure_count=0) == "small"
     assert chosen("planner", task_complexity_score=0.9, primary_failure_count=0) == "large"
     assert chosen("planner", task_complexity_score=0.1, primary_failure_count=2) == "large"
-    assert chosen("planner", task_complexity_score=0.9, open_files=10) == "huge"
+    assert chosen("planner", task_complexity_score=0.9, open_files=10) == "large", "the role's triggers come first"
+    assert chosen("planner", task_complexity_score=0.5, open_files=10) == "huge"
     assert chosen("coder", task_complexity_score=0.1) == "huge"
 
 

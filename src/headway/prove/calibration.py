@@ -229,11 +229,6 @@ class Repetition:
         for name, codes in groups.items():
             self._groups.setdefault(name, _Draws()).add(codes % PLACES, action, logged, rest, chance * (1.0 - chance))
 
-    @property
-    def grouped(self) -> bool:
-        """Whether any group but the period repeats."""
-        return any(draws.variance[0] > 1.0 for name, draws in self._groups.items() if name != _PERIOD)
-
     def worst(self) -> Misfit | None:
         """The grouping that repeats itself most; None if nothing repeats."""
         tested = {name: draws for name, draws in self._groups.items() if draws.variance.any()}

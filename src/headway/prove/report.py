@@ -8,6 +8,7 @@ html(verdict)       # one file; everything from data is escaped
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
 from textwrap import fill
 
 from headway.nouns.evidence import Verdict
@@ -202,27 +203,4 @@ def _md(value: str) -> str:
     return out
 
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#1c2330;--soft:#5b6675;--line:#d9dee6;--paper:#fff;--band:#cfe0f5;--blue:#1f5fae;
---good:#187a3f;--bad:#b3261e;--wait:#8a6100}
-@media(prefers-color-scheme:dark){:root{--ink:#e7ebf1;--soft:#9aa6b6;--line:#364050;--paper:#14181f;--band:#22405f;
---blue:#7db4f5;--good:#5fd08a;--bad:#ff8a80;--wait:#e5b84d}}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:52rem;margin:2rem auto;padding:0 1.25rem}
-header{display:flex;gap:.8rem;align-items:baseline;flex-wrap:wrap}
-h1{font-size:1.25rem;font-weight:600;margin:0;overflow-wrap:anywhere}h2{font-size:1rem;margin:1.8rem 0 .4rem}
-.badge{font-weight:700;letter-spacing:.04em;padding:.1rem .6rem;border-radius:.4rem;color:var(--paper);
-background:var(--wait)}
-.badge.pass{background:var(--good)}.badge.worse,.badge.refused{background:var(--bad)}
-.headline{font-size:1.45rem;line-height:1.3;font-weight:600;margin:.9rem 0 .5rem;overflow-wrap:anywhere}
-figure{margin:1.2rem 0}figcaption{color:var(--soft);font-size:.9rem}svg{max-width:100%;height:auto}
-table{border-collapse:collapse;width:100%}
-th{text-align:left;font-weight:500;vertical-align:top;padding:.28rem .8rem .28rem 0}
-td{padding:.28rem .8rem .28rem 0;vertical-align:top;overflow-wrap:anywhere}tr+tr{border-top:1px solid var(--line)}
-.number{text-align:right;font-variant-numeric:tabular-nums}.range{color:var(--soft);white-space:nowrap}
-.strong th,.strong .number{font-weight:700}
-.checks th{width:34%}.yes{color:var(--good);width:1.4rem}.no{color:var(--bad);width:1.4rem;font-weight:700}
-.cure{color:var(--bad)}
-details summary{cursor:pointer;color:var(--soft)}
-.facts th{color:var(--soft);width:9rem}code{font-size:.85rem;overflow-wrap:anywhere}
-""".replace("\n", "")
+STYLE = files(__package__).joinpath("report.css").read_text("utf-8").replace("\n", "")

@@ -151,18 +151,6 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The state that this task's rules may use."""
         return (*STATE, *self.state)
 
-    @property
-    def rule_rows(self) -> tuple[Mapping[str, str], ...]:
-        """The rules, then each role's triggers, as rows {when, use, role}: what `baseline("rules@0")` takes."""
-        triggers = ((name, trigger, role.fallback) for name, role in self.roles.items() for trigger in role.triggers)
-        rows = [{"when": rule.when, "use": rule.use, "role": rule.role} for rule in self.rules]
-        return (*rows, *({"when": when, "use": use, "role": name} for name, when, use in triggers))
-
-    @property
-    def defaults(self) -> Mapping[str, str]:
-        """The action if no rule holds: by role, and under "" for all other roles."""
-        return {"": self.fallback, **{name: role.primary for name, role in self.roles.items()}}
-
 
 @lru_cache(maxsize=1024)
 def _undeclared(name: str) -> TaskSettings:

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import graded_kto, likelihood, pairs, shifts
-from headway.kits.reply.learn.objective import LossOfRows
+from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective
 from headway.kits.reply.learn.scorer import TokenRow
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def beta_for(ratings: int) -> float:
     return 0.2 if ratings < 30 else 0.05 if ratings > 300 else 0.1
 
 
-class Kto:
+class Kto(TrainingObjective):
     """Graded KTO."""
 
     name = "kto"
@@ -58,9 +58,6 @@ class Kto:
         if self._share > 0.0:
             with trainer.tuned.adapter.off():
                 self._others_base = trainer.scores(self._others)
-
-    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None:
-        pass
 
     def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
         self._look(trainer, places)
@@ -106,12 +103,6 @@ class Kto:
             for line, place, factor in zip(now, few, scale, strict=True)
         ]
         self.reference = _KEPT * self.reference + (1.0 - _KEPT) * max(0.0, sum(moved) / len(moved))
-
-    def extra_parameters(self) -> list[dict[str, Any]]:
-        return []
-
-    def modules(self) -> Mapping[str, nn.Module]:
-        return {}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return {}, {"reference": self.reference}

@@ -43,7 +43,7 @@ class LossOfRows(NamedTuple):
 
 
 class TrainingObjective(Protocol):
-    """One of the learners `sft`, `kto` and `ppo`."""
+    """One of the learners `sft`, `kto` and `ppo`. What it does not need, it inherits."""
 
     @property
     def name(self) -> str: ...
@@ -52,11 +52,12 @@ class TrainingObjective(Protocol):
         """Those that it learns from."""
         ...
 
-    def prepare(self, trainer: TrainingState) -> None:
+    def prepare(self, trainer: TrainingState) -> None:  # noqa: ARG002
         """Called once, with the adapter as it starts."""
-        ...
+        return
 
-    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None: ...
+    def begin_epoch(self, trainer: TrainingState, epoch: int) -> None:  # noqa: ARG002
+        return
 
     def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:
         """The loss of these samples (places in `trainer.samples`), its mean over them."""
@@ -64,15 +65,17 @@ class TrainingObjective(Protocol):
 
     def extra_parameters(self) -> list[dict[str, Any]]:
         """Groups of parameters beside the adapter, with their learning rates."""
-        ...
+        return []
 
-    def modules(self) -> Mapping[str, nn.Module]: ...
+    def modules(self) -> Mapping[str, nn.Module]:
+        return {}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """What an interrupted run needs: tensors, and JSON."""
-        ...
+        return {}, {}
 
-    def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None: ...
+    def load(self, tensors: Mapping[str, Tensor], told: Mapping[str, Any]) -> None:  # noqa: ARG002
+        return
 
 
 class TrainingState:

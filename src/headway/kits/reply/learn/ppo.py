@@ -24,7 +24,7 @@ from headway.kits.reply.learn.losses import (
     token_rewards,
     value_loss,
 )
-from headway.kits.reply.learn.objective import LossOfRows
+from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.objective import TrainingState
@@ -48,7 +48,7 @@ class ValueHead(nn.Module):
         return values
 
 
-class Ppo:
+class Ppo(TrainingObjective):
     """PPO on logged replies."""
 
     name = "ppo"
