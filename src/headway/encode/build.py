@@ -15,16 +15,17 @@ it; no encoder silently replaces another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headway.encode import hashing, structure
-from headway.encode.joined import JoinedEncoder
 from headway.encode.text import CachedEncoder
 from headway.encode.vectors import DiskCache
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.nouns.protocols import Cache, Encoder
+from headway.nouns.errors import InvalidSettings, UnknownName, did_you_mean
+from headway.nouns.protocols import Cache, Encoder, Floats
 
 Make = Callable[..., Encoder]  # (models=…, keys=…, **settings) → Encoder
 Find = Callable[[str], Make]  # by name; raises UnknownName
@@ -76,3 +77,39 @@ def _plain(spec: str | Mapping[str, Any], find: Find, models: Path | None, keys:
         settings = dict(spec)
     name = "endpoint" if "url" in settings else str(settings.pop("name", None))
     return find(name)(models=models, keys=keys, **settings)
+
+
+class JoinedEncoder:
+    """The concatenated vectors of its parts."""
+
+    __slots__ = ("parts", "slow", "version", "width")
+
+    def __init__(self, parts: Sequence[Encoder]) -> None:
+        versions = [part.version for part in parts]
+        if len(parts) < 2 or len(set(versions)) != len(versions):
+            raise InvalidSettings(
+                f"The encoders {versions!r} cannot be joined.",
+                code="bad_encoder",
+                hint='Join two or more different encoders, for example "minilm+structure".',
+            )
+        self.parts = tuple(parts)
+        self.version = "+".join(versions)
+        self.width = sum(part.width for part in parts)
+        self.slow = any(getattr(part, "slow", False) for part in parts)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """[text, width]."""
+        return np.concatenate([part.encode(texts) for part in self.parts], axis=1)
+
+    def load(self) -> None:
+        """Load the models of all parts now."""
+        self._call("load")
+
+    def close(self) -> None:
+        self._call("close")
+
+    def _call(self, name: str) -> None:
+        for part in self.parts:
+            method = getattr(part, name, None)
+            if method is not None:
+                method()

@@ -14,7 +14,10 @@ import headway
 from headway.encode.hashing import HashingEncoder
 from headway.kits.demo.routing import (
     GRADES,
+    KINDS,
     LARGE,
+    REQUIREMENTS,
+    SETTING,
     SMALL,
     RoutingArm,
     RoutingPrompt,
@@ -23,7 +26,6 @@ from headway.kits.demo.routing import (
     value,
     wide,
 )
-from headway.kits.demo.words import KINDS, REQUIREMENTS, SETTING
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue, load
 

@@ -10,8 +10,7 @@ import pytest
 
 import headway
 from headway.kits.demo.synth import synthesise
-from headway.kits.next_action.words import DIMENSIONS, VOCABULARIES
-from headway.kits.next_action.world import Projects, ProjectTuple
+from headway.kits.next_action.world import DIMENSIONS, VOCABULARIES, Projects, ProjectTuple
 from headway.nouns.errors import UnknownName
 from tests.cli.terminal import headway as terminal
 

@@ -5,7 +5,7 @@
         prompt.outcome("small")      # the reward of small: 0.98 if solved, -0.02 if not
         prompt.expected("small")     # the mean of that, which no policy can see
 
-The world. A prompt has one of eight kinds of work (`words.KINDS`, with their shares) and one of three grades. Its
+The world. A prompt has one of eight kinds of work (words.toml, with their shares) and one of three grades. Its
 difficulty is d = difficulty of the kind + difficulty of the grade (-1.5, 0, +1.5). An arm solves it with
 
     P(solved) = 1 / (1 + exp(-(skill - slope·d + talent for the kind)))
@@ -23,15 +23,36 @@ Not covered: drift, delays, failed calls, several raters, prompts in other langu
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from random import Random
 
-from headway.kits.demo.words import KINDS, REQUIREMENTS, SETTING, Work
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import State
 
 __all__ = ["GRADES", "LARGE", "SMALL", "RoutingArm", "RoutingPrompt", "RoutingWorld", "two_arms", "wide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of work: its openings, its tasks per grade, its difficulty, and the shares of the grades."""
+
+    name: str
+    role: str
+    openings: Sequence[str]  # {work} is the graded blank, the others come from SETTING
+    work: Sequence[Sequence[str]]  # easy, moderate, hard
+    difficulty: float  # added to the grade's
+    share: float  # of all prompts
+    grades: Sequence[float]  # sums to one
+
+
+_WORDS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+SETTING: Mapping[str, Sequence[str]] = _WORDS["setting"]
+REQUIREMENTS: Sequence[Sequence[str]] = _WORDS["requirements"]
+KINDS: Sequence[Work] = [Work(**kind) for kind in _WORDS["kinds"]]
+
 
 GRADES = (-1.5, 0.0, 1.5)
 _NOISE = 0.3

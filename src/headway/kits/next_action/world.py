@@ -20,24 +20,50 @@ so no column alone says much. Traps, all on by default:
 - drift: the later a row, the less features earn and the more security does;
 - mined rows: one in twelve has a label of its sign alone, wrong in a fifth of them; its source is `mined`.
 
-Rows of the parts train, tune and prove are described with different vocabularies (`words`). `noise_only` gives rewards
-that nothing explains: from them nothing may be promoted.
+Rows of the parts train, tune and prove are described with vocabularies that share almost no word (words.toml): a
+model has to know what words mean. `noise_only` gives rewards that nothing explains: nothing may be promoted from them.
 """
 
 from __future__ import annotations
 
+import tomllib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from headway.kits.next_action.words import AGENTS, DIMENSIONS, SCOPES, TYPES, VOCABULARIES
 from headway.nouns.ids import parse_decision_id
 from headway.nouns.records import Candidate, Decision, Signal, Situation, Source, Value
 from headway.observe.experience import part_of_group
 from headway.project import recorded
+
+DIMENSIONS = ("correctness", "speed", "coverage", "readability", "security", "docs")
+TYPES = ("fix", "refactor", "feature", "test", "config", "experiment")
+SCOPES = ("small", "medium", "large")
+AGENTS = ("ada", "bo", "cyd", "dan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """How one part of the rows speaks: verbs per type, subjects per dimension, and how bold a change is."""
+
+    templates: Sequence[str]  # with {verb}, {subject} and {manner}
+    verbs: Mapping[str, Sequence[str]]
+    subjects: Mapping[str, Sequence[str]]
+    components: Sequence[str]
+    careful: Sequence[str]
+    bold: Sequence[str]
+    goals: Mapping[str, Sequence[str]]  # what the project wants next, the text of a state
+
+
+_WORDS = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
+
+# By the part of the split that a row falls into.
+VOCABULARIES: Mapping[str, Vocabulary] = {part: Vocabulary(**words) for part, words in _WORDS.items()}
+
 
 SIGNAL = "composite_delta"
 _NAMESPACE = uuid.UUID("0d1c1c0e-96a5-4c6e-9a7b-3f1f6c3fb5aa")
