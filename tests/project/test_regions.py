@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headway.nouns.records import Situation
-from headway.project.prove.regions import Comparison, Traits, region
+from headway.prove.regions import Comparison, Traits, region
 
 N = 2_000
 WORDS = np.array([f"word{number}" for number in range(300)])

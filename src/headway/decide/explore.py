@@ -233,3 +233,20 @@ class Seeds:
     def next(self) -> int:
         self._state = splitmix64(self._state)
         return self._state
+
+
+def without_canary(
+    logged: Sequence[float], canary: Sequence[float] | Floats, share: float, floor: float, usual_floor: float
+) -> tuple[float, ...]:
+    """What the live policy alone would have drawn from with its usual floor, from what was drawn from beside a canary.
+
+    μ = (1 − share)·own + share·canary, and own = (1 − floor)·chosen + floor/k: solved for `chosen`.
+    """
+    drawn = np.asarray(logged)
+    rest = np.maximum(drawn - share * np.asarray(canary)[: len(drawn)], 0.0)
+    rest /= rest.sum()
+    if floor != usual_floor:
+        chosen = np.maximum(rest - floor / rest.size, 0.0)
+        chosen = chosen / chosen.sum() if chosen.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size)
+        rest = (1.0 - usual_floor) * chosen + usual_floor / rest.size
+    return tuple(rest.tolist())

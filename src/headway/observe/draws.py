@@ -44,6 +44,10 @@ class Draws:
         """Only these rows."""
         return Draws(self.seq[chosen], self.at[chosen], self.action[chosen], self.final[chosen])
 
+    def first(self, count: int) -> NDArray[np.bool_]:
+        """Which rows are the first so many."""
+        return np.arange(len(self)) < count
+
     def mature(self, before: float = inf) -> int:
         """How many rows are before the maturity mark: the latest moment before which 99% of each action's are final.
 

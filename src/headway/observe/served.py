@@ -11,8 +11,8 @@ A check must not read every decision again. Nothing here is needed after a resta
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,30 @@ class MatureRows:
     reward: Floats
     actions: tuple[str, ...]
     roles: tuple[str, ...]
+
+    def rated(self, rewards: Sequence[float]) -> MatureRows:
+        """The rows with other rewards, without those that have none (NaN)."""
+        given = np.array(rewards)
+        kept = np.flatnonzero(np.isfinite(given))
+        columns = ("seq", "at", "action", "role", "likely", "own", "config")
+        return replace(self, reward=given[kept], **{name: getattr(self, name)[kept] for name in columns})
+
+    def configurations(self) -> list[int]:
+        """The store's numbers of the configurations, in ascending order."""
+        numbers: list[int] = np.unique(self.config).tolist()
+        return numbers
+
+    def by_configuration(self, values: Mapping[int, int]) -> Whole:
+        """[n]; the value of the row's configuration."""
+        return np.array([values[number] for number in self.config.tolist()], dtype=np.int64)
+
+    def changes_before(self, times: Sequence[float]) -> Whole:
+        """[n]; how many of these times are not after the decision."""
+        return np.searchsorted(times, self.at, side="right")
+
+    def first_from(self, moment: float) -> int:
+        """The first row that was not decided before a moment."""
+        return int(np.searchsorted(self.at, moment))
 
 
 class ServedRows:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import nan
 from typing import TYPE_CHECKING, NotRequired, TypedDict
-
-import numpy as np
 
 from headway.nouns.alarm import Alarm, sentence
 from headway.nouns.records import is_own
@@ -120,10 +119,7 @@ def _without(project: Opened, task: str, served: ServedRows, rows: MatureRows, k
         return rows
     shares = _shares(project, task, served, rows)
     given = zip(rows.seq.tolist(), rows.reward.tolist(), strict=True)
-    rewards = np.array([shares[seq].get(key, reward) for seq, reward in given])
-    kept = np.flatnonzero(np.isfinite(rewards))
-    columns = ("seq", "at", "action", "role", "likely", "own", "config")
-    return replace(rows, reward=rewards[kept], **{name: getattr(rows, name)[kept] for name in columns})
+    return rows.rated([shares[seq].get(key, reward) for seq, reward in given])
 
 
 def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
@@ -135,7 +131,7 @@ def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) ->
     for row in project.query.outcomes(unread, raters=rewards.counting or True):
         several = len(row.said) > 1
         served.without[row.decision.seq] = {
-            name: reward_without(row, name, rewards) if several else np.nan for name in row.said
+            name: reward_without(row, name, rewards) if several else nan for name in row.said
         }
     return served.without
 
@@ -144,18 +140,17 @@ def _stream_rows(project: Opened, task: str, served: ServedRows, rows: MatureRow
     from headway.prove.streams import StreamRows
 
     changes = project.ledger.entries(task, "promote", "rollback")
-    numbers, places = np.unique(rows.config, return_inverse=True)
-    bodies = served.configurations(numbers.tolist())
+    bodies = served.configurations(rows.configurations())
     settings: dict[str, int] = {}
-    of_config = [settings.setdefault(settings_of(bodies[number]), len(settings)) for number in numbers.tolist()]
+    of_config = {number: settings.setdefault(settings_of(body), len(settings)) for number, body in bodies.items()}
     return StreamRows(
         reward=rows.reward,
         action=rows.action,
         role=rows.role,
         likely=rows.likely,
         own=rows.own,
-        policy=np.searchsorted([entry.at for entry in changes], rows.at, side="right"),
-        settings=np.array(of_config, dtype=np.int64)[places],
+        policy=rows.changes_before([entry.at for entry in changes]),
+        settings=rows.by_configuration(of_config),
         actions=rows.actions,
         roles=rows.roles,
     )
@@ -174,7 +169,7 @@ def _known(project: Opened, task: str, rows: MatureRows) -> list[Known]:
     from headway.prove.streams import Known
 
     return [
-        Known(action=alarm.action, row=None if alarm.open else int(np.searchsorted(rows.at, alarm.since)))
+        Known(action=alarm.action, row=None if alarm.open else rows.first_from(alarm.since))
         for alarm in alarms(project, task)
         if not (alarm.open and alarm.key)
     ]

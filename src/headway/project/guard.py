@@ -18,8 +18,6 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.project.alarm import alarms, end_alarm
@@ -30,10 +28,10 @@ from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change
 from headway.project.prove.examine import RollbackTest, examine
 from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
 from headway.promote import gate
+from headway.prove.change import moved_by
 
 if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm
-    from headway.nouns.protocols import Floats
     from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
 
@@ -176,16 +174,14 @@ def _changed_alike(project: Opened, seqs: list[int], alarm: Alarm) -> str:
     names = [name for name in sorted(before) if min(len(before[name]), len(after.get(name, ()))) >= _LEAST]
     if len(names) < 2:
         return ""
-    moved = {name: _moved(np.array(before[name]), np.array(after[name])) for name in names}
+    moved = {name: moved_by(before[name], after[name]) for name in names}
     changes = [change for change, _ in moved.values()]
     spread = _ALIKE * sqrt(sum(error**2 for _, error in moved.values()))
     if max(changes) - min(changes) > spread or max(map(abs, changes)) < spread:
         return ""
-    listed = ", ".join(f"{name} {np.mean(before[name]):.2f} → {np.mean(after[name]):.2f}" for name in names)
+    listed = ", ".join(f"{name} {_mean(before[name]):.2f} → {_mean(after[name]):.2f}" for name in names)
     return f"all actions changed alike ({listed})"
 
 
-def _moved(before: Floats, after: Floats) -> tuple[float, float]:
-    """How much a mean changed, and the standard error of that."""
-    error = sqrt(float(before.var()) / before.size + float(after.var()) / after.size)
-    return float(after.mean() - before.mean()), error
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -23,6 +23,7 @@ Not covered: values that depend on each other (bursts), and several changes in o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["LEAST_AFTER", "LEAST_BEFORE", "Change", "find_change", "limit", "strengths"]
+__all__ = ["LEAST_AFTER", "LEAST_BEFORE", "Change", "find_change", "limit", "moved_by", "strengths"]
 
 LEAST_BEFORE, LEAST_AFTER = 50, 10  # rows on either side of a split
 _PER = 100_000  # rows that a false-alarm rate is about
@@ -52,6 +53,13 @@ class Change:
     @property
     def fall(self) -> bool:
         return self.after < self.before
+
+
+def moved_by(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    """How much a mean changed, and the standard error of that."""
+    old, new = np.array(before), np.array(after)
+    error = math.sqrt(float(old.var()) / old.size + float(new.var()) / new.size)
+    return float(new.mean() - old.mean()), error
 
 
 def limit(rate: float) -> float:

@@ -14,11 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 
-import numpy as np
-
 from headway.nouns.evidence import Guard
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
-from headway.prove.log import Floats
 from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups
 
@@ -37,7 +34,7 @@ def judge_metrics(
 
 def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
     """Within the tolerance, outside it, not decided yet, or not to be told: by bets that hold at every look."""
-    unknown, cure = unknown_guard(rule, np.array([tally.low, tally.high]) if tally.scores.n > 1 else np.zeros(0), unit)
+    unknown, cure = unknown_guard(rule, (tally.low, tally.high) if tally.scores.n > 1 else (), unit)
     worse = rule.sign * tally.scores.mean
     ok, broken = not unknown and tally.kept(), not unknown and tally.broken()
     decided = bool(ok or broken or unknown)
@@ -57,12 +54,12 @@ def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
     )
 
 
-def unknown_guard(rule: GuardRule, values: Floats, unit: str) -> tuple[str, str]:
+def unknown_guard(rule: GuardRule, values: Sequence[float], unit: str) -> tuple[str, str]:
     """Why nobody can tell from these values, and the cure; both empty if the bets decide."""
     name = rule.name
-    if not values.size:
+    if not values:
         return f"no {unit} has the guard metric {name!r}", f"Send {name} as a signal with every outcome."
-    low, high = float(values.min()), float(values.max())
+    low, high = min(values), max(values)
     seen = f"its values so far lie between {low:g} and {high:g}"
     if rule.range is None:
         example = f"for example range = {_fitting_range(low, high)}, in guards.{name}"

@@ -7,9 +7,10 @@ row has probability 0 in `logged`, `target` and `baseline` there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,30 @@ class RowOrigin:
     # that were cut to the range from below and from above, in decisions that are no rows of the log too
     claimed: NDArray[np.bool_] | None = None  # [n]; something else drew the action, and sent the probabilities
     columns: tuple[str, ...] = ()  # the features' names
+
+    @classmethod
+    def of(
+        cls,
+        groups: Mapping[str, Sequence[str]],
+        *,
+        chosen_only: Sequence[bool],
+        beyond: Sequence[float],
+        stored_cuts: Mapping[str, tuple[int, int]],
+        claimed: Sequence[bool],
+        columns: tuple[str, ...],
+    ) -> RowOrigin:
+        """From lists with one element per row; rows with the same label are in the same group."""
+        return cls(
+            groups={
+                name: np.array([crc32(label.encode()) for label in labels], dtype=np.int64)
+                for name, labels in groups.items()
+            },
+            chosen_only=np.array(chosen_only),
+            beyond=np.array(beyond, dtype=np.float64),
+            stored_cuts=stored_cuts,
+            claimed=np.array(claimed),
+            columns=columns,
+        )
 
     def rows(self, cut: slice | NDArray[np.bool_]) -> RowOrigin:
         return RowOrigin(

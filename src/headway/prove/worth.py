@@ -17,12 +17,14 @@ Not covered: choices by context in the model, which would only narrow the interv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, isqrt, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.nouns.records import Decision
 from headway.nouns.worth import Measure
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
@@ -52,6 +54,42 @@ class WorthRows:
     arms: tuple[str, ...]
     quality_range: tuple[float, float] = (0.0, 1.0)
     cost_range: tuple[float, float] | None = None  # declared
+
+    @classmethod
+    def of(
+        cls,
+        decisions: Sequence[Decision],
+        target: Sequence[Sequence[float]],
+        *,
+        goods: Sequence[float] | None,
+        prices: Sequence[float],
+        at_random: bool,
+        quality_range: tuple[float, float],
+        cost_range: tuple[float, float] | None,
+    ) -> WorthRows:
+        """`target`: the policy's probabilities, by decision. `at_random`: rows with something missing are left out."""
+        arms = tuple(sorted({candidate.name for decision in decisions for candidate in decision.candidates}))
+        column = {name: place for place, name in enumerate(arms)}
+        logged, wanted = np.zeros((len(decisions), len(arms))), np.zeros((len(decisions), len(arms)))
+        for place, decision in enumerate(decisions):
+            columns = [column[candidate.name] for candidate in decision.candidates]
+            logged[place, columns] = decision.probabilities
+            wanted[place, columns] = target[place][: len(columns)]
+        quality, cost = None if goods is None else np.array(goods), np.array(prices, dtype=np.float64)
+        kept = np.ones(len(decisions), dtype=np.bool_)
+        if at_random:
+            kept = np.isfinite(cost) | (quality is not None and np.isfinite(cost).mean() < 0.5)
+            kept &= quality is None or np.isfinite(quality)
+        return cls(
+            action=np.array([column[decision.action] for decision in decisions], dtype=np.int64)[kept],
+            logged=logged[kept],
+            target=wanted[kept],
+            quality=None if quality is None else quality[kept],
+            cost=cost[kept],
+            arms=arms,
+            quality_range=quality_range,
+            cost_range=cost_range,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,6 @@ from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence
 from headway.nouns.protocols import Floats
@@ -112,7 +110,7 @@ class HeldoutKind:
         scored = _scored(question, after=0)
         low, high = scored.rule.limits(scored.most)
         return plan_pairs(
-            np.array(scored.candidate) - np.array(scored.other),
+            [mine - theirs for mine, theirs in zip(scored.candidate, scored.other, strict=True)],
             about,
             uplift=uplift,
             power=power,
@@ -215,8 +213,8 @@ class _Actions:
         ours, others = mine.chances(rows), theirs.chances(rows)
         for place, row in enumerate(rows):
             names = [candidate.name for candidate in row.decision.candidates]
-            counts = np.array([self._chosen[name] + 1.0 for name in names])
-            usual = float(counts[row.decision.index] / counts.sum())
+            counts = [self._chosen[name] + 1.0 for name in names]
+            usual = counts[row.decision.index] / sum(counts)
             yield tuple(_log_share(share, len(names)) for share in (ours[place], others[place], usual))
             self.see(row)
 

@@ -223,7 +223,15 @@ def _within(limits: Limits | None, ours: Floats, theirs: Floats) -> None:
 
 
 def plan_pairs(
-    pilot: Floats, about: About, *, uplift: float, power: float, lowest: float, least: int, unit: str, step: int = 1
+    pilot: Sequence[float] | Floats,
+    about: About,
+    *,
+    uplift: float,
+    power: float,
+    lowest: float,
+    least: int,
+    unit: str,
+    step: int = 1,
 ) -> Planned:
     """The number of pairs for this uplift, from the spread of a pilot; a multiple of `step`, at least `least`."""
     if uplift <= about.margin:
@@ -232,11 +240,11 @@ def plan_pairs(
             code="bad_uplift",
             hint="Plan for the smallest improvement that is worth a promotion.",
         )
-    variance = _column(pilot).variance
+    variance = _column(np.asarray(pilot)).variance
     needed = decisions_needed(variance, uplift - about.margin, about.share, power, lowest=lowest)
     horizon = max(least, -(-(needed or least) // step) * step)
     plan = Plan(horizon=horizon, uplift=uplift, power=power, alpha=about.share, margin=about.margin)
-    return Planned(plan=plan, variance=variance, pilot=pilot.size, unit=unit)
+    return Planned(plan=plan, variance=variance, pilot=len(pilot), unit=unit)
 
 
 def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit: str) -> tuple[Guard, ...]:

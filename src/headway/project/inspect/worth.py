@@ -200,8 +200,6 @@ def _rows(
     cost: str,
 ) -> WorthRows | None:
     """The newest decisions that may speak, with quality and cost; None if the policy cannot be asked about them."""
-    import numpy as np
-
     from headway.prove.worth import WorthRows
 
     seqs = _mature(project, settings)
@@ -218,27 +216,13 @@ def _rows(
     )
     if target is None:
         return None
-    arms = tuple(sorted({candidate.name for row in rows for candidate in row.decision.candidates}))
-    column = {name: place for place, name in enumerate(arms)}
-    logged, wanted = np.zeros((len(rows), len(arms))), np.zeros((len(rows), len(arms)))
-    for place, row in enumerate(rows):
-        columns = [column[candidate.name] for candidate in row.decision.candidates]
-        logged[place, columns] = row.decision.probabilities
-        wanted[place, columns] = target[place][: len(columns)]
-    goods = None if quality.rewards is None else np.array([quality.value(row) for row in rows])
-    prices = np.array([row.signals.get(cost, np.nan) for row in rows], dtype=np.float64)
-    kept = np.ones(len(rows), dtype=np.bool_)
-    if settings.missing == "at random":
-        kept = np.isfinite(prices) | (goods is not None and np.isfinite(prices).mean() < 0.5)
-        kept &= goods is None or np.isfinite(goods)
     priced = settings.guards.get(cost)
-    return WorthRows(
-        action=np.array([column[row.decision.action] for row in rows], dtype=np.int64)[kept],
-        logged=logged[kept],
-        target=wanted[kept],
-        quality=None if goods is None else goods[kept],
-        cost=prices[kept],
-        arms=arms,
+    return WorthRows.of(
+        [row.decision for row in rows],
+        target,
+        goods=None if quality.rewards is None else [quality.value(row) for row in rows],
+        prices=[row.signals.get(cost, nan) for row in rows],
+        at_random=settings.missing == "at random",
         quality_range=settings.range,
         cost_range=None if priced is None else priced.range,
     )

@@ -7,10 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
-from zlib import crc32
-
-import numpy as np
-from numpy.typing import NDArray
 
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.evidence import CLIPPING, Diagnostic, Evidence
@@ -27,7 +23,7 @@ from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove.diagnostics import Window
 from headway.prove.limits import at_most
-from headway.prove.log import Floats, Integers, RowOrigin
+from headway.prove.log import RowOrigin
 
 if TYPE_CHECKING:
     from headway.encode.state import Features
@@ -96,29 +92,29 @@ class RowChecks:
     def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
         """Groups, clipping, and which rows have only the chosen action's probability."""
         decisions = [row.decision for row in batch]
-        alone = np.array([self._chosen_only(decision) for decision in decisions])
-        self._alone += int(alone.sum())
-        return RowOrigin(
-            groups=self._groups(decisions),
+        alone = [self._chosen_only(decision) for decision in decisions]
+        self._alone += sum(alone)
+        return RowOrigin.of(
+            self._groups(decisions),
             chosen_only=alone,
             beyond=self._beyond(batch),
             stored_cuts=self._cuts,
-            claimed=np.array([decision.claimed for decision in decisions]),
+            claimed=[decision.claimed for decision in decisions],
             columns=tuple(features.names),
         )
 
-    def _beyond(self, batch: Sequence[Settled]) -> Floats:
+    def _beyond(self, batch: Sequence[Settled]) -> list[float]:
         cut = [row for row in batch if row.clipped]
         signals = self._project.query.values([id_bytes(row.decision.id) for row in cut]) if cut else {}
         over = beyond(batch, signals, self._project.rewards(self._settings.name))
-        values = [self._reach[0], self._reach[1], *(np.array([row.reward or 0.0 for row in batch]) + over)[over != 0.0]]
-        self._reach = float(min(values)), float(max(values))
+        values = [*self._reach, *((row.reward or 0.0) + by for row, by in zip(batch, over, strict=True) if by != 0.0)]
+        self._reach = min(values), max(values)
         return over
 
-    def times(self, decisions: Sequence[Decision]) -> tuple[Floats, Floats]:
+    def times(self, decisions: Sequence[Decision]) -> tuple[list[float], list[float]]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
         first = first_signals(self._project.database, [decision.id for decision in decisions])
-        return np.array([decision.at - SKEW_S for decision in decisions]), np.array(first)
+        return [decision.at - SKEW_S for decision in decisions], list(first)
 
     def _chosen_only(self, decision: Decision) -> bool:
         """Whether the client of this decision sends only the probability of its choice, by its earlier decisions.
@@ -136,8 +132,8 @@ class RowChecks:
             self._vectors.setdefault(who, True)
         return alone
 
-    def _groups(self, decisions: Sequence[Decision]) -> dict[str, Integers]:
-        """Numbers of what decisions may share; a decision without it shares nothing."""
+    def _groups(self, decisions: Sequence[Decision]) -> dict[str, list[str]]:
+        """Labels of what decisions may share; a decision without it shares nothing."""
         if self._fields is None:
             names = {
                 name: None
@@ -146,19 +142,14 @@ class RowChecks:
                 if isinstance(value, (str, int)) and not isinstance(value, bool)
             }
             self._fields = sorted(names)[:MOST_FIELDS]
-        groups = {
-            "situation": _codes([decision.situation.text + dumps(decision.situation.state) for decision in decisions])
-        }
+        groups = {"situation": [decision.situation.text + dumps(decision.situation.state) for decision in decisions]}
         if any(decision.situation.episode for decision in decisions):
-            groups["episode"] = _codes([decision.situation.episode or decision.id for decision in decisions])
+            groups["episode"] = [decision.situation.episode or decision.id for decision in decisions]
         for name in self._fields:
             values = [decision.situation.state.get(name) for decision in decisions]
-            groups[name] = _codes(
-                [
-                    decision.id if value is None else str(value)
-                    for value, decision in zip(values, decisions, strict=True)
-                ]
-            )
+            groups[name] = [
+                decision.id if value is None else str(value) for value, decision in zip(values, decisions, strict=True)
+            ]
         return groups
 
     # -- results
@@ -281,7 +272,3 @@ def _content(row: Settled, unrepeated: Sequence[str]) -> int:
     state = {name: value for name, value in situation.state.items() if name not in unrepeated}
     what = (situation.text, dumps(state), situation.step, names, decision.probabilities, decision.action)
     return hash((decision.at, what, decision.seed, row.reward, row.status))
-
-
-def _codes(labels: Sequence[str]) -> NDArray[np.int64]:
-    return np.array([crc32(label.encode()) for label in labels], dtype=np.int64)

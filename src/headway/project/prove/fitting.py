@@ -6,16 +6,13 @@ One sentence per fault, with its cure, for status, page and doctor; a verdict's 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from headway.nouns.ids import id_bytes
 from headway.observe.since import latest_draws
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Floats
     from headway.nouns.records import Settled
     from headway.project.project.folder import Opened
     from headway.prove.guards import GuardRule
@@ -43,12 +40,12 @@ def guard_rules(settings: TaskSettings) -> list[GuardRule]:
     ]
 
 
-def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]], rewards: Rewards) -> Floats:
+def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]], rewards: Rewards) -> list[float]:
     """[n]; how far every reward lay above its range, or below it (negative), before it was cut.
 
     `signals` of the rows that were cut, by the id of the decision.
     """
-    found = np.zeros(len(rows))
+    found = [0.0] * len(rows)
     free, (low, high) = rewards.unclipped(), rewards.range
     for place, row in enumerate(rows):
         if not row.clipped or row.reward is None:
@@ -89,7 +86,7 @@ def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) ->
         return []
     signals = {id_bytes(row.decision.id): row.signals for row in cut}
     over = beyond(cut, signals, project.rewards(settings.name))
-    values = [(row.reward or 0.0) + float(by) for row, by in zip(cut, over, strict=True)]
+    values = [(row.reward or 0.0) + by for row, by in zip(cut, over, strict=True)]
     low, high = settings.range
     cure = range_cure((low, high), (min(low, *values), max(high, *values)))
     what = f"{len(cut):,} of the latest {len(rows):,} rewards of {settings.name} lie outside of its range"
@@ -103,10 +100,10 @@ def _guards(settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
 
     sentences = []
     for rule in guard_rules(settings):
-        values = np.array([row.signals.get(rule.name, np.nan) for row in rows])
-        known = values[np.isfinite(values)]
+        values = [row.signals.get(rule.name, nan) for row in rows]
+        known = [value for value in values if isfinite(value)]
         message, cure = unknown_guard(rule, known, "decision of the latest")
-        missing = 1.0 - known.size / values.size
+        missing = 1.0 - len(known) / len(values)
         if message:
             sentences.append(f"Guard {rule.name} of {settings.name} cannot pass: {message}. {cure}")
         elif missing and not rule.at_random and rule.range is not None:

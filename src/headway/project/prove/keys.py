@@ -15,24 +15,22 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from headway.decide.acting import Pipeline
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Evidence
-from headway.nouns.protocols import Floats, Policy
+from headway.nouns.protocols import Policy
 from headway.nouns.records import Ending, Settled, is_own
 from headway.observe.experience import SplitBy, part_of, without
 from headway.project.data.ages import as_read
 from headway.project.learn import encoder_spec
-from headway.project.prove.regions import Comparison, Flags, Traits, region
 from headway.project.prove.unread import Unread
 from headway.promote import gate
 from headway.prove.raters import with_regions
+from headway.prove.regions import RatedChoices
 from headway.reward.without import reward_without
 
 if TYPE_CHECKING:
@@ -155,8 +153,8 @@ class _Others:
     def _without(self, row: Settled) -> Settled | None:
         if self._key not in row.said:
             return row
-        reward = reward_without(row, self._key, self._rewards) if len(row.said) > 1 else np.nan
-        return None if np.isnan(reward) else replace(row, reward=reward)
+        reward = reward_without(row, self._key, self._rewards) if len(row.said) > 1 else nan
+        return None if isnan(reward) else replace(row, reward=reward)
 
 
 # -- learning again
@@ -217,41 +215,30 @@ class _Comparing:
         rated = [[row for row in part if rows.raters(row)] for part in (rows.trained, rows.unread)]
         trained, unread = (_thinned(part, _MOST_ROWS // 2) for part in rated)
         self._compared = [*trained, *unread]
-        self._read = np.arange(len(self._compared)) < len(trained)
-        self._traits = Traits([row.decision.situation for row in self._compared])
-        self._chosen = _choices(self._pipeline, self._compared)
+        chosen = _choices(self._pipeline, self._compared)
+        self._rated = RatedChoices(self._compared, chosen, trained=len(trained))
 
     def region(self, key: str, policy: Policy) -> str:
         """Where this key alone decides; empty if nowhere."""
-        instead = _choices(replace(self._pipeline, policy=policy), self._compared)
-        by_others = np.array([bool(self._rows.raters(row) - {key}) for row in self._compared], dtype=np.bool_)
-        gain = self._gain(key, instead, by_others)
-        return region(Comparison(self._traits, self._chosen, instead, by_others, self._read, gain))
 
-    def _gain(self, key: str, instead: NDArray[np.str_], by_others: Flags) -> Floats:
-        """Per row ([A = chosen] − [A = instead]) / μ(A) · (r − mean of r), by the others' ratings of unread rows."""
-        reward = np.full(len(self._compared), np.nan)
-        for place in np.flatnonzero(by_others & ~self._read & (self._chosen != instead)).tolist():
-            row = self._compared[place]
+        def without(row: Settled) -> float:
             if key not in row.said:
-                reward[place] = np.nan if row.reward is None else row.reward
-            elif len(row.said) > 1:
-                reward[place] = reward_without(row, key, self._rewards)
-        if np.isnan(reward).all():
-            return reward
-        action = np.array([row.decision.action for row in self._compared])
-        propensity = np.array([row.decision.propensity or 1.0 for row in self._compared])
-        sign = (action == self._chosen).astype(np.float64) - (action == instead)
-        gain: Floats = sign / propensity * (reward - np.nanmean(reward))
-        return gain
+                return nan if row.reward is None else row.reward
+            return reward_without(row, key, self._rewards) if len(row.said) > 1 else nan
+
+        instead = _choices(replace(self._pipeline, policy=policy), self._compared)
+        by_others = [bool(self._rows.raters(row) - {key}) for row in self._compared]
+        return self._rated.region(instead, by_others, without)
 
 
 def _thinned(rows: list[Settled], most: int) -> list[Settled]:
     """Evenly spread over time; all if there are few."""
-    return rows if len(rows) <= most else [rows[place] for place in np.linspace(0, len(rows) - 1, most).astype(int)]
+    if len(rows) <= most:
+        return rows
+    return [rows[place * (len(rows) - 1) // (most - 1)] for place in range(most)]
 
 
-def _choices(pipeline: Pipeline, rows: Iterable[Settled]) -> NDArray[np.str_]:
+def _choices(pipeline: Pipeline, rows: Iterable[Settled]) -> list[str]:
     """What a policy would most likely choose."""
     names: list[str] = []
     kept = list(rows)
@@ -262,4 +249,4 @@ def _choices(pipeline: Pipeline, rows: Iterable[Settled]) -> NDArray[np.str_]:
             [decision.situation for decision in decisions], sets, [decision.seed for decision in decisions]
         ).argmax(axis=1)
         names += [offered[place].name for offered, place in zip(sets, likely.tolist(), strict=True)]
-    return np.array(names, dtype=np.str_)
+    return names

@@ -14,8 +14,6 @@ from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.evidence import Waiting
@@ -206,7 +204,7 @@ class ProofRows:
             counts &= order.seq > self.plan.from_decision
         if self.after is not None:
             counts &= order.seq > self.after
-        mature = np.arange(len(order)) < order.mature(self.until - self.final_s if self.final_s else inf)
+        mature = order.first(order.mature(self.until - self.final_s if self.final_s else inf))
         self._before_change = int((order.at[mature] <= changed * 1e6).sum())
         self._late = order.where(counts & ~mature)
         self._deleted = [] if self.newest is not None else self._missing(order.at[counts & mature], order.at[~counts])
@@ -230,15 +228,14 @@ class ProofRows:
         found: list[tuple[float, str]] = []
         for deleted in deleted_draws(self.project.database, self.project.query, self.settings.name):
             if first <= deleted.day <= last and self.unread.missing(deleted):
-                same_day = read[read // DAY == deleted.day]
-                times = same_day if len(same_day) else np.array([deleted.day * DAY])
-                places = (np.arange(deleted.count) + 0.5) / deleted.count * len(times)
-                found += [(at / 1e6, deleted.action) for at in times[places.astype(np.int64)].tolist()]
+                same_day = read[read // DAY == deleted.day].tolist() or [deleted.day * DAY]
+                places = [int((number + 0.5) / deleted.count * len(same_day)) for number in range(deleted.count)]
+                found += [(same_day[place] / 1e6, deleted.action) for place in places]
         return sorted(found)
 
     def with_deleted(self, rows: Iterable[Settled]) -> Iterator[Settled]:
         """The rows, with one that stands in for each deleted one: it has nothing of it but the action."""
-        from headway.project.prove.rows import GONE
+        from headway.prove.chunks import GONE
 
         due, like = deque(self._deleted), dict[str, Settled]()
         unseen: list[str] = []  # actions that no row offered so far

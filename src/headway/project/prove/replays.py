@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headway.nouns.errors import HeadwayError
-from headway.nouns.protocols import Floats
 from headway.nouns.records import Decision
 from headway.observe.rows import loads
 
@@ -33,9 +30,9 @@ class Replays:
         self.elsewhere = 0
         self.gone: Counter[str] = Counter()
 
-    def probabilities(self, decisions: Sequence[Decision], width: int) -> Floats:
-        """[row, candidate]; NaN where nothing was asked."""
-        asked = np.full((len(decisions), width), np.nan)
+    def probabilities(self, decisions: Sequence[Decision]) -> list[Sequence[float] | None]:
+        """By row, of its candidates; None where nothing was asked."""
+        asked: list[Sequence[float] | None] = [None] * len(decisions)
         groups: dict[tuple[str, str, str], list[int]] = {}
         for place, decision in enumerate(decisions):
             if decision.claimed:
@@ -50,8 +47,8 @@ class Replays:
             rows = [decisions[place] for place in places]
             sets = [row.candidates for row in rows]
             again = pipeline.distributions([row.situation for row in rows], sets, [row.seed for row in rows])
-            asked[places] = 0.0
-            asked[places, : again.shape[1]] = again
+            for place, chances in zip(places, again.tolist(), strict=True):
+                asked[place] = chances
         return asked
 
     def _pipeline(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:

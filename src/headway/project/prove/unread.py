@@ -27,8 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from headway.decide.explore import without_canary
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import Damaged, HeadwayError
 from headway.nouns.records import Decision
@@ -234,22 +233,14 @@ def _states(project: Opened, task: str, digest: str) -> frozenset[str]:
 def _as_usual(decisions: Sequence[Decision], acting: _Acting) -> list[tuple[float, ...]]:
     """What the live policy alone would have drawn from, with its usual exploration."""
     share = 0.0 if acting.canary is None else acting.share
-    canary: Iterable[Floats] = [np.zeros(len(decision.probabilities)) for decision in decisions]
+    canary: Iterable[Sequence[float] | Floats] = [(0.0,) * len(decision.probabilities) for decision in decisions]
     if acting.canary is not None:
         canary = acting.canary.distributions(
             [decision.situation for decision in decisions],
             [decision.candidates for decision in decisions],
             [decision.seed for decision in decisions],
         )
-    own: list[tuple[float, ...]] = []
-    for decision, theirs in zip(decisions, canary, strict=True):
-        logged = np.asarray(decision.probabilities)
-        # μ = (1 − share)·own + share·canary, and own = (1 − floor)·chosen + floor/k: solved for `chosen`
-        rest = np.maximum(logged - share * theirs[: len(logged)], 0.0)
-        rest /= rest.sum()
-        if acting.floor != acting.usual_floor:
-            chosen = np.maximum(rest - acting.floor / rest.size, 0.0)
-            chosen = chosen / chosen.sum() if chosen.sum() > 0.0 else np.full(rest.size, 1.0 / rest.size)
-            rest = (1.0 - acting.usual_floor) * chosen + acting.usual_floor / rest.size
-        own.append(tuple(rest.tolist()))
-    return own
+    return [
+        without_canary(decision.probabilities, theirs, share, acting.floor, acting.usual_floor)
+        for decision, theirs in zip(decisions, canary, strict=True)
+    ]

@@ -1,7 +1,7 @@
 """Where two policies choose differently because of one key's ratings, in words.
 
-    traits = Traits(situations)
-    region(Comparison(traits, chosen, instead, by_others, read, gain))    # 'text contains "zebra-7" (3% of …' or ""
+    rated = RatedChoices(rows, chosen, trained=len(trained))    # rows that the candidate was trained on, then others
+    rated.region(instead, by_others, reward)                    # 'text contains "zebra-7" (3% of …' or ""
 
 `chosen` is what the candidate would do, `instead` what it would do had this key rated nothing. That they differ on
 borderline situations is natural: fewer rows were learned from. It is one key's doing in two cases:
@@ -20,7 +20,7 @@ named if that changes choices there: nobody else can confirm them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf, log, sqrt
@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
-from headway.nouns.records import Situation
+from headway.nouns.records import Settled, Situation
 from headway.observe.erased_words import words_of_text
 
-__all__ = ["Comparison", "Traits", "region"]
+__all__ = ["Comparison", "RatedChoices", "Traits", "region"]
 
 Flags = NDArray[np.bool_]
 
@@ -112,6 +112,37 @@ class Comparison:
     def differ(self) -> Flags:
         differ: Flags = self.chosen != self.instead
         return differ
+
+
+class RatedChoices:
+    """The rows that choices are compared on, and what the candidate would choose in each.
+
+    The first `trained` rows are those that it was trained on.
+    """
+
+    def __init__(self, rows: Sequence[Settled], chosen: Sequence[str], *, trained: int) -> None:
+        self._rows, self._chosen = rows, np.array(chosen, dtype=np.str_)
+        self._read = np.arange(len(rows)) < trained
+        self._traits = Traits([row.decision.situation for row in rows])
+
+    def region(self, instead: Sequence[str], by_others: Sequence[bool], reward: Callable[[Settled], float]) -> str:
+        """Where one key alone decides; empty if nowhere. `reward`: of a row, by the others' ratings; NaN: none."""
+        other, rated = np.array(instead, dtype=np.str_), np.array(by_others, dtype=np.bool_)
+        gain = self._gain(other, rated, reward)
+        return region(Comparison(self._traits, self._chosen, other, rated, self._read, gain))
+
+    def _gain(self, instead: NDArray[np.str_], by_others: Flags, reward_of: Callable[[Settled], float]) -> Floats:
+        """Per row ([A = chosen] − [A = instead]) / μ(A) · (r − mean of r), by the others' ratings of unread rows."""
+        reward = np.full(len(self._rows), np.nan)
+        for place in np.flatnonzero(by_others & ~self._read & (self._chosen != instead)).tolist():
+            reward[place] = reward_of(self._rows[place])
+        if np.isnan(reward).all():
+            return reward
+        action = np.array([row.decision.action for row in self._rows])
+        propensity = np.array([row.decision.propensity or 1.0 for row in self._rows])
+        sign = (action == self._chosen).astype(np.float64) - (action == instead)
+        gain: Floats = sign / propensity * (reward - np.nanmean(reward))
+        return gain
 
 
 @dataclass(frozen=True, slots=True)
