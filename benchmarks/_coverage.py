@@ -13,8 +13,9 @@ import numpy as np
 from _contract import say
 
 from headway.nouns.evidence import Estimate, Plan
+from headway.prove.about import About
 from headway.prove.display import Display
-from headway.prove.evidence import About, evidence_of, log_proof
+from headway.prove.evidence import evidence_of, log_proof
 from headway.prove.log import Floats, Log
 
 __all__ = ["FIVE_ARMS", "FiveArms", "agreement_coverage", "five_arm_coverage", "shares"]

@@ -34,7 +34,8 @@ from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 from headway.nouns.evidence import Evidence, Plan
 from headway.promote.gate import verdict
 from headway.prove import estimators
-from headway.prove.evidence import About, evidence_of, from_log
+from headway.prove.about import About
+from headway.prove.evidence import evidence_of, from_log
 from headway.prove.log import Floats, Log
 from headway.prove.power import plan
 from headway.prove.proof import LogProof

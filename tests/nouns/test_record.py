@@ -9,8 +9,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 
 import pytest
 
-from headway.nouns.record import record
-from headway.nouns.records import Decision, Situation
+from headway.nouns.records import Decision, Situation, record
 
 
 @record

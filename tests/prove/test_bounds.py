@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from headway.nouns.conclusion import conclusion
 from headway.nouns.evidence import Evidence
 from headway.promote.gate import verdict
-from headway.prove.about import compose
+from headway.prove.about import About, compose
 from headway.prove.betting import Bets
-from headway.prove.evidence import About, evidence_of, from_log, log_proof
+from headway.prove.evidence import evidence_of, from_log, log_proof
 from headway.prove.log import Log
 
 ABOUT = About(task="route", candidate="router@1", against="rules@0", reward_range=(0.0, 1.0))

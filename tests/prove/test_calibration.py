@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from headway.nouns.evidence import Diagnostic
+from headway.prove.about import About
 from headway.prove.calibration import Calibration, Repetition
-from headway.prove.evidence import About, from_log
+from headway.prove.evidence import from_log
 from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
 ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.prove.carry_over import CarryOver
 from headway.prove.log import Log, RowOrigin
+from headway.prove.origin import CarryOver
 from headway.prove.proof import LogProof
 
 ARMS = ("a", "b")

@@ -13,8 +13,9 @@ from benchmarks._worlds import NineModels, nine_models
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Evidence, Plan
 from headway.promote.gate import verdict
+from headway.prove.about import About
 from headway.prove.diagnostics import Window
-from headway.prove.evidence import About, evidence_of, from_log
+from headway.prove.evidence import evidence_of, from_log
 from headway.prove.guards import GuardRule
 from headway.prove.log import CENSORED, FAILED, PENDING, RowOrigin
 from headway.prove.power import plan
@@ -336,7 +337,8 @@ def test_a_long_log_streams_in_bounded_memory(root: Path) -> None:
     """120,000 rows of 130 features are 125 MB; the proof keeps none of them."""
     code = """
 import resource, numpy as np
-from headway.prove.evidence import About, from_log
+from headway.prove.evidence import from_log
+from headway.prove.about import About
 from headway.prove.log import Log
 def chunks():
     rng = np.random.default_rng(0)

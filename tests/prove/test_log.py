@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from headway.nouns.errors import InvalidInput
-from headway.prove.evidence import About, from_log
+from headway.prove.about import About
+from headway.prove.evidence import from_log
 from headway.prove.log import Log
 from tests.prove.logs import small_log
 

@@ -10,9 +10,8 @@ import pytest
 from headway.nouns.evidence import Plan, Prospect
 from headway.promote.gate import verdict
 from headway.prove.about import About
-from headway.prove.evidence import evidence_of, log_proof
+from headway.prove.evidence import LEAST, evidence_of, log_proof
 from headway.prove.log import Log
-from headway.prove.prospect import LEAST
 
 ABOUT = About(task="route", candidate="bandit@1", against="rules@0", reward_range=(0.0, 1.0), most=25_000)
 

@@ -13,7 +13,8 @@ from headway.kits.offline.packed import packed, unpacked
 from headway.nouns.evidence import Evidence, RaterShare
 from headway.promote.gate import GateRules, resting_on, verdict
 from headway.prove import report
-from headway.prove.evidence import About, from_log
+from headway.prove.about import About
+from headway.prove.evidence import from_log
 from headway.prove.log import Log
 from headway.prove.proof import LogProof
 from tests.prove.logs import small_log

@@ -9,7 +9,8 @@ import pytest
 from headway.nouns.evidence import Verdict
 from headway.promote.gate import verdict
 from headway.prove import report
-from headway.prove.evidence import About, from_log
+from headway.prove.about import About
+from headway.prove.evidence import from_log
 from headway.prove.plot import curve_svg
 from tests.prove.logs import small_log
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.prove import estimators
+from headway.prove.about import About
 from headway.prove.display import Display
-from headway.prove.evidence import About, from_log
+from headway.prove.evidence import from_log
 from headway.prove.log import PENDING, Log
 from headway.prove.spread import LEAST, ScoreSpread, possible, student
 

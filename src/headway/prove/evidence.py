@@ -9,24 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from math import log
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Claims, Diagnostic, Estimate, Evidence, Guard
+from headway.nouns.evidence import Claims, Diagnostic, Estimate, Evidence, Guard, Prospect
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
 from headway.prove.guards import GuardRule, judge_metrics, judge_segments
 from headway.prove.log import Log
+from headway.prove.power import sequence_needed
 from headway.prove.proof import LogProof
-from headway.prove.prospect import prospect
 from headway.prove.raters import standing
 from headway.prove.tally import MetricTally
 
-__all__ = ["About", "evidence_of", "from_log", "log_proof"]
+LEAST = 1_000  # decisions before anything is said
+_ERRORS = 1.5  # a difference of more than so many standard errors above the estimate is not likely
+_CHANCE = 0.5  # of showing the difference within the decisions that are counted
+
+
+def prospect(proof: LogProof, about: About) -> Prospect | None:
+    """What the test can still show; None before there are enough rows, with a registered horizon, or without a limit.
+
+    Counts the decisions by the traffic as it was logged, or with an experiment if one can be opened and needs fewer.
+    """
+    tally = proof.tally
+    n = tally.n
+    if not about.most or about.plan is not None or n < LEAST:
+        return None
+    likely = tally.scores.mean + _ERRORS * sqrt(tally.variance / n)
+    variance, lowest = tally.variance, proof.bets.better.lowest
+    if about.most_share and tally.shared_variance < variance:
+        variance, lowest = tally.shared_variance, 0.0
+    needed = sequence_needed(variance, likely - about.margin, about.share, _CHANCE, lowest=lowest)
+    if needed is not None and n >= about.most:
+        needed = max(needed, n + 1)
+    return Prospect(likely=likely, needed=needed, most=about.most)
+
 
 LOOK = 100  # initial number of rows between two points of the plot's curve
 

@@ -2,18 +2,163 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, log
 
 import numpy as np
 
-from headway.nouns.evidence import Diagnostic
-from headway.prove.calibration import Calibration, Misfit, Repetition
-from headway.prove.carry_over import CarryOver
-from headway.prove.cut_rewards import CutRewards
+from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic
+from headway.prove.calibration import FALSE_ALARM, PLACES, Calibration, Misfit, Repetition, exponent
 from headway.prove.limits import at_most
-from headway.prove.log import Log
+from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
-__all__ = ["OriginChecks", "OriginLimits"]
+MOST_AGAINST = 0.005  # of the range: what cuts may take from the candidate per decision before nothing shows it worse
+
+
+class CutRewards:
+    """Running sums of one log."""
+
+    def __init__(self, arms: int) -> None:
+        self.known = False  # whether the log says which rewards were cut
+        self.rows = self.rewarded = 0
+        self.cut = np.zeros((arms, 2))  # rewards of the log that were cut from below and from above
+        self.favour = self.against = 0  # cut rewards that flatter the candidate, and that hurt it
+        self.gain = np.zeros(arms)  # Σ π − b: the probability that the candidate adds to each action
+        self.hidden = 0.0  # Σ of what the candidate would gain if the cuts that hurt it counted in full
+        self.low, self.high = inf, -inf  # of the rewards as they count
+        self.lost = np.zeros(2)  # Σ of what lies beyond the range, for the candidate and for the current policy
+        self.stored: Mapping[str, tuple[int, int]] = {}
+
+    def add(self, piece: Log, origin: RowOrigin) -> None:
+        if origin.beyond is None:
+            return
+        self.known, self.stored = True, origin.stored_cuts
+        self.rows += len(piece)
+        self.rewarded += int((~np.isnan(piece.reward)).sum())
+        self.gain += (piece.target - piece.baseline).sum(axis=0)
+        places = np.flatnonzero(origin.beyond)  # cut whether or not the reward counts in this test
+        if not places.size:
+            return
+        action, beyond = piece.action[places], origin.beyond[places]
+        np.add.at(self.cut, (action, (beyond > 0.0).astype(np.int64)), 1.0)
+        over = beyond / piece.logged[places, action]
+        parts = over * piece.target[places, action], over * piece.baseline[places, action]
+        self.lost += [float(part.sum()) for part in parts]
+        hidden = parts[0] - parts[1]  # what the candidate would gain if the reward counted in full
+        self.favour += int((hidden < 0.0).sum())
+        self.against += int((hidden > 0.0).sum())
+        self.hidden += float(hidden[hidden > 0.0].sum())
+        seen = piece.reward[~np.isnan(piece.reward)]
+        self.low, self.high = float(seen.min(initial=self.low)), float(seen.max(initial=self.high))
+
+    def diagnostics(self, arms: tuple[str, ...], *, capped: bool) -> list[Diagnostic]:
+        """Two checks, of a pass and of "worse"; none if the log does not say what was cut."""
+        if not self.known:
+            return []
+        favour = self.favour + self._elsewhere(arms)
+        width = self.high - self.low
+        share = self.hidden / max(1, self.rows) / width if 0.0 < width < inf else float(self.hidden > 0.0)
+        total, (ours, theirs) = self.cut.sum(), self.lost / max(1, self.rows)
+        message = "no reward lies outside of the range"
+        if total:
+            most = arms[int(self.cut.sum(axis=1).argmax())]
+            message = (
+                f"{total:,.0f} of {self.rewarded:,} rewards lie outside of the range and are cut, most of them after "
+                f"{most!r}, which changes the value of the candidate by {-ours:+.3g} per decision and that of the "
+                f"current policy by {-theirs:+.3g}"
+            )
+        flattered = favour > 0 and not capped
+        return [
+            Diagnostic(
+                name=CLIPPING,
+                value=float(favour),
+                limit=float(favour) if capped else 0.0,
+                ok=not flattered,
+                blocks=True,
+                message=f"Cannot tell: {message}; {favour:,} cuts flatter the candidate" if flattered else message,
+                cure="Widen `range` in the task's settings until it holds every reward." if flattered else "",
+            ),
+            Diagnostic(
+                name=CLIPPING_AGAINST,
+                value=share,
+                limit=MOST_AGAINST,
+                ok=capped or share <= MOST_AGAINST,
+                blocks=False,
+                message=f"{self.against:,} cuts speak against the candidate" if total else message,
+            ),
+        ]
+
+    def _elsewhere(self, arms: tuple[str, ...]) -> int:
+        """Cut rewards of decisions that are no rows of this log, where the cut flatters what the candidate prefers."""
+        flattering = 0
+        for place, arm in enumerate(arms):
+            side = 0 if self.gain[place] > 0.0 else 1
+            if self.gain[place]:
+                flattering += max(0, self.stored.get(arm, (0, 0))[side] - int(self.cut[place, side]))
+        return flattering
+
+
+_ALL = ""  # the name of the grouping that has every decision in one group
+
+
+class CarryOver:
+    """Running sums of one log; pieces come in the order of the decisions."""
+
+    def __init__(self, arms: int) -> None:
+        self._arms = arms
+        self._rewards, self._counts = np.zeros(arms), np.zeros(arms)
+        self._last: Floats = np.zeros((2, 1, arms))  # of the last decision: its draw less its probabilities, variances
+        self._sums: dict[str, Floats] = {}  # grouping → [total and variance, arm]
+        self._largest = 0.0
+
+    def add(self, piece: Log) -> None:
+        """Add rows."""
+        seen = ~np.isnan(piece.reward)
+        means = self._rewards / np.maximum(self._counts, 1.0)
+        residual = np.where(seen & (self._counts[piece.action] > 0), piece.reward - means[piece.action], 0.0)
+        draws = np.stack([-piece.logged, piece.logged * (1.0 - piece.logged)])  # [2, n, arm]
+        draws[0, np.arange(len(piece)), piece.action] += 1.0
+        if piece.origin is not None and piece.origin.chosen_only is not None:
+            draws[:, piece.origin.chosen_only] = 0.0  # the other probabilities are unknown
+        draws[:, piece.status == DELETED] = 0.0
+        self._largest = max(self._largest, float(np.abs(residual).max(initial=0.0)))
+        self._add(_ALL, np.concatenate([self._last, draws[:, :-1]], axis=1), residual)
+        self._last = draws[:, -1:]
+        for name, codes in ({} if piece.origin is None else piece.origin.groups).items():
+            codes = codes % PLACES  # as in the check of repetition, so that a packed log gives the same sums
+            order = np.argsort(codes, kind="stable")
+            again = np.flatnonzero(codes[order][1:] == codes[order][:-1])
+            self._add(name, draws[:, order[again]], residual[order[again + 1]])
+        self._rewards += np.bincount(piece.action[seen], weights=piece.reward[seen], minlength=self._arms)
+        self._counts += np.bincount(piece.action[seen], minlength=self._arms)
+
+    def _add(self, name: str, before: Floats, residual: Floats) -> None:
+        """Add pairs of a draw [2, n, arm] and the outcome that follows it."""
+        sums = self._sums.setdefault(name, np.zeros((2, self._arms)))
+        sums[0] += residual @ before[0]
+        sums[1] += (residual * residual) @ before[1]
+
+    def worst(self, arms: tuple[str, ...]) -> Misfit | None:
+        """The grouping and the action with the clearest effect; None if nothing can be tested."""
+        tested = {name: sums for name, sums in self._sums.items() if sums[1].any()}
+        if not tested or self._largest == 0.0:
+            return None
+        limit = log(2.0 * self._arms * len(tested) / FALSE_ALARM)
+        surprise = {name: exponent(sums[0], sums[1], self._largest) for name, sums in tested.items()}
+        name = max(surprise, key=lambda name: float(surprise[name].max()))
+        arm = int(surprise[name].argmax())
+        value = float(surprise[name][arm])
+        if value <= limit:
+            return Misfit(value=value, limit=limit, message="outcomes do not depend on the decision before")
+        effect = tested[name][0, arm]
+        whose = f"of the same {name} " if name else ""
+        message = (
+            f"Cannot tell: outcomes are {'higher' if effect > 0.0 else 'lower'} where the decision {whose}before took "
+            f"{arms[arm]!r}, so the decisions cannot be judged one by one"
+        )
+        return Misfit(value=value, limit=limit, message=message)
+
 
 SKEW_S = 0.5  # clocks of two machines may differ by this much
 SAME = 1e-3  # largest difference between a stored and a repeated probability

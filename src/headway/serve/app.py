@@ -26,7 +26,6 @@ from headway.serve.routes import (
     policies,
     recent,
     signals,
-    story,
     tasks,
 )
 from headway.serve.routing import Routes
@@ -43,7 +42,6 @@ MODULES = (
     experiments,
     evidence,
     recent,
-    story,
     looking,
     installation,
     kits,

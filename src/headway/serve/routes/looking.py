@@ -7,10 +7,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headway.nouns.story import TaskStory
 from headway.serve.auth import FRESH_LINK
 from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import Refused
 from headway.serve.page import HTML
+
+
+@endpoint("GET", "/v1/tasks/{task}/story", gives=TaskStory, errors=(404,), scope="train")
+def story(call: Call) -> TaskStory:
+    """What happened to a task, oldest first: learned, proven, promoted, tried, taken back, changed, deleted."""
+    from headway.project import task_story  # not needed to decide, so not loaded at the start
+
+    return task_story(call.server.project, call.params["task"])
 
 
 class Health(msgspec.Struct, frozen=True):
