@@ -10,6 +10,7 @@ on its result. Then the vendor's model degrades: the loop must raise an alarm, e
 from __future__ import annotations
 
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,33 +23,9 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["MARK", "SETTINGS", "holds_project", "own_store", "plant", "prepare"]
+__all__ = ["MARK", "holds_project", "own_store", "plant", "prepare"]
 
-MARK = "# Made by `headway up --demo`."
-SETTINGS = f"""\
-{MARK} Everything in this project is synthetic: traffic from a sample world.
-
-[store]
-synthetic = true                                  # every decision here is marked synthetic, whoever requests it
-
-[watch]
-interval_s = 1
-
-[tasks.route]                                     # which model answers?
-actions = ["small", "large"]
-reward = {{ solved = 1.0, cost_usd = -20.0 }}       # one solved answer is worth $0.05
-retrain_after = 200
-promote = "auto"                                  # a verdict that passes is acted on
-final_after_s = 0                                 # at once: outcomes of this world never change
-
-[tasks.draft]                                     # which model writes the first draft?
-actions = ["house", "vendor"]
-reward = {{ accepted = 1.0 }}
-rules = [{{ when = "text_length >= 0", use = "house" }}]
-retrain_after = 200
-promote = "auto"
-final_after_s = 0
-"""
+MARK = "# Made by `headway up --demo`."  # how planted.toml begins
 PLANTED = "planted by the demo: it learned from flipped rewards, so that the gate has something to refuse"
 
 
@@ -65,7 +42,7 @@ def prepare(folder: Path) -> None:
     if (folder / ".headway" / "headway.db").exists():
         raise _not_here(f"{str(folder.resolve())!r} already contains a project")
     own_store(folder)
-    settings.write_text(SETTINGS, "utf-8")
+    settings.write_text(files(__package__).joinpath("planted.toml").read_text("utf-8"), "utf-8")
 
 
 def holds_project(folder: Path) -> bool:
