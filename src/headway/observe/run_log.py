@@ -24,7 +24,7 @@ from headway.files import read_regular, write_whole
 from headway.nouns.errors import Conflict
 
 LARGEST = 8 << 20  # bytes of metrics.jsonl
-ABOUT, METRICS, _SNAPSHOT, STOP = "about.json", "metrics.jsonl", "run.json", "stop"
+ABOUT, METRICS, STOP = "about.json", "metrics.jsonl", "stop"
 
 
 class RunLog:
@@ -90,7 +90,7 @@ class RunLog:
         )
 
     def end(self, policy: str = "") -> None:
-        """The run is over; `policy` is what it published, if that is known by now (see `name_policy`)."""
+        """The run is over; `policy` is what it published, if that is known by now (the kit `runs` adds it later)."""
         if self._about and "ended" not in self._about:
             self._about |= {"ended": time.time(), **({"policy": policy} if policy else {})}
             self._write()
@@ -106,31 +106,6 @@ class RunLog:
         whole = path.with_suffix(".new")
         whole.write_text(json.dumps(self._about), "utf-8")
         whole.replace(path)
-
-
-def name_policy(home: Path, run: str, policy: str) -> None:
-    """Note which policy a finished run became."""
-    path = home / "work" / run / ABOUT
-    with suppress(OSError, ValueError):  # runs may be deleted at any time
-        about = json.loads(read_regular(path))
-        path.write_text(json.dumps({**about, "policy": policy}), "utf-8")
-
-
-def write_snapshot(folder: Path, name: str, weights: bytes, about: Mapping[str, Any]) -> None:
-    """Write run.json and the weights that it names, and delete older ones: a reader finds both or none."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(folder / name, weights)
-    write_whole(folder / _SNAPSHOT, json.dumps({**about, "weights": name}).encode())
-    drop_snapshot(folder, but=name)
-
-
-def drop_snapshot(folder: Path, *, but: str = "") -> None:
-    """Forget earlier runs, so that nothing resumes one in place of a run that starts now; or all but these weights."""
-    if not but:
-        (folder / _SNAPSHOT).unlink(missing_ok=True)
-    for path in folder.glob("*weights-*.safetensors*"):  # also those that a killed process was writing
-        if path.name != but:
-            path.unlink(missing_ok=True)
 
 
 def drop_old_runs(home: Path, prefix: str, *, keep: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 import headway
-from headway.client import Client
+from headway.client import AsyncClient, Client
 from headway.kits.demo.synth import synthesise
+from headway.kits.next_action import KIT
 from headway.nouns.errors import HeadwayError
 from headway.nouns.records import OWNER, Reader
 from tests.cli.terminal import headway as terminal
@@ -195,3 +197,15 @@ def test_rules_have_no_prediction_to_rank_by(tmp_path: Path) -> None:
             project.rank("route", ["small", "large"], "x")
         assert error.value.code == "no_prediction"
         assert project.query.counts("route") == before
+
+
+def test_both_clients_have_the_calls_of_the_kit() -> None:
+    client, later = Client("http://127.0.0.1:1"), AsyncClient("http://127.0.0.1:1")
+    assert set(KIT.calls) == {"rank", "predictions", "improvers", "rounds"}
+    for name in KIT.calls:
+        assert not inspect.iscoroutinefunction(getattr(client, name))
+        assert inspect.iscoroutinefunction(getattr(later, name))
+        assert getattr(client, name).__doc__
+    with pytest.raises(AttributeError, match="'Client' object has no attribute 'rnak'"):
+        client.rnak("route")
+    client.close()

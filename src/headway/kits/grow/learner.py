@@ -23,10 +23,11 @@ from headway.files import read_regular
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs
 from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
 from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug
+from headway.kits.runs.snapshots import drop_snapshot, write_snapshot
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.run_log import RunLog, drop_snapshot, write_snapshot
+from headway.observe.run_log import RunLog
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training

@@ -21,7 +21,7 @@ __all__ = ["KIT", "Practised", "practise"]
 KIT = Kit(
     name="practice",
     summary="Practise in a world by PPO: the family actor_critic, and Gymnasium environments.",
-    needs=("heldout",),
+    needs=("heldout", "runs"),
     families={
         "actor_critic": Family(
             kinds=("choice",),

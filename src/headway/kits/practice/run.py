@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.files import read_regular
+from headway.kits.runs.snapshots import drop_snapshot, name_policy, write_snapshot
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
 from headway.nouns.kit import Catalogue, load
 from headway.nouns.protocols import Crew, Learned, Progress
 from headway.observe.damage import UNREADABLE
-from headway.observe.run_log import RunLog, drop_snapshot, name_policy, write_snapshot
+from headway.observe.run_log import RunLog
 from headway.project import publish_policy
 
 if TYPE_CHECKING:

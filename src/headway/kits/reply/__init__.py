@@ -13,7 +13,7 @@ from headway.nouns.kit import Command, Family, Kit, Worker
 KIT = Kit(
     name="reply",
     summary="A local language model that answers.",
-    needs=("models",),
+    needs=("models", "runs"),
     kinds={
         "reply": Kind(
             summary="A language model answers in conversations.",

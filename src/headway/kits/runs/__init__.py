@@ -1,7 +1,7 @@
 """runs — training runs: which there are, their curves, and how to stop one.
 
-Takes: what learners wrote under `.headway/work/` while they worked.   Gives: runs, curves, a request to stop.
-Never: changes what a run wrote; believes a file of another program.
+Takes: what learners wrote under `.headway/work/`.   Gives: runs, curves, a request to stop, snapshots.
+Never: changes the metrics that a run wrote; believes a file of another program.
 May import: cli, serve, observe, files, nouns.
 """
 
