@@ -114,7 +114,7 @@ def test_a_refused_look_is_free(tmp_path: Path) -> None:
 
 def test_junk_is_refused_and_spends_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     worse = screen.Look(rows=600, moved=0.5, difference=-0.01, error=0.02)
-    monkeypatch.setattr(screen, "_compared", lambda *_: worse)
+    monkeypatch.setattr(screen, "look_at", lambda *_: worse)
     verdict = project.prove(task="route")
     assert verdict.state == "refused"
     assert "is no better even on its training data" in verdict.reasons[0]
