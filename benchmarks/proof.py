@@ -31,9 +31,9 @@ from _contract import data_file, finish, say
 from _coverage import agreement_coverage, five_arm_coverage
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
+from headway.kits.audit import estimators
 from headway.nouns.evidence import Evidence, Plan
 from headway.promote.gate import verdict
-from headway.prove import estimators
 from headway.prove.about import About
 from headway.prove.evidence import evidence_of, from_log
 from headway.prove.log import Floats, Log

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.prove import estimators
+from headway.nouns.evidence import Estimate
+from headway.prove import estimators, intervals
 from headway.prove.about import About
 from headway.prove.display import Display
 from headway.prove.evidence import from_log
@@ -32,6 +33,11 @@ def five_arms(n: int, seed: int, *, means: np.ndarray = MEANS, epsilon: float = 
     )
 
 
+def _paired(log: Log) -> Estimate:
+    q = estimators.cross_fitted(log)
+    return estimators.paired(log, q, ScoreSpread(log, q))
+
+
 @pytest.mark.parametrize("means", [MEANS, np.full(5, 0.97), np.full(5, 0.03), np.full(5, 0.99)])
 def test_displayed_intervals_hold_the_truth_where_four_rows_say_everything(means: np.ndarray) -> None:
     """150 logs of 200 rows. At 95% fewer than 120 hits have a probability below 1e-10; a bootstrap hits about 105."""
@@ -47,19 +53,12 @@ def test_displayed_intervals_hold_the_truth_where_four_rows_say_everything(means
         log = five_arms(200, seed, means=means)
         shown = Display(reward_range=(0.0, 1.0))
         shown.add(log)
-        nothing = estimators.estimate_rows(np.zeros(2), method="dr", ess=0.0)
+        nothing = Estimate(value=0.0, low=0.0, high=0.0, n=2, ess=0.0, method="dr")
         difference, values = shown.estimates(nothing, {})
         for name, estimate in {"difference": difference, **values}.items():
             if name in hits:
                 hits[name] += estimate.low <= truth[name] <= estimate.high
     assert min(hits.values()) >= 120
-
-
-def test_the_estimate_is_the_same_with_any_interval() -> None:
-    log = five_arms(300, 0)
-    q = estimators.cross_fitted(log)
-    assert estimators.estimate(log, q=q).value == estimators.estimate(log, q=q, interval="bootstrap").value
-    assert estimators.paired(log, q=q).value == estimators.paired(log, q=q, interval="normal").value
 
 
 def test_rewards_that_never_vary_leave_room_for_a_surprise() -> None:
@@ -73,29 +72,27 @@ def test_rewards_that_never_vary_leave_room_for_a_surprise() -> None:
 def test_a_heavy_weight_that_has_not_occurred_yet_is_in_the_interval() -> None:
     log = five_arms(100, 2, epsilon=0.005)
     assert not (log.action == 4).any()
-    q = estimators.cross_fitted(log)
-    known = estimators.paired(log, q=q)
-    drawn = estimators.paired(log, q=q, interval="bootstrap")
+    known = _paired(log)
+    low, high = intervals.bootstrap(estimators.difference(log, estimators.cross_fitted(log))[0])
     assert known.low < MEANS[4] - MEANS[0] < known.high
-    assert known.high - known.low > 10 * (drawn.high - drawn.low)
+    assert known.high - known.low > 10 * (high - low)
 
 
 def test_intervals_narrow_with_the_root_of_the_rows() -> None:
-    small, large = (estimators.paired(five_arms(n, 3, epsilon=0.5)) for n in (5_000, 80_000))
+    small, large = (_paired(five_arms(n, 3, epsilon=0.5)) for n in (5_000, 80_000))
     assert (large.high - large.low) / (small.high - small.low) == pytest.approx(0.25, rel=0.1)
 
 
 def test_intervals_of_large_logs_are_the_normal_ones() -> None:
     log = five_arms(80_000, 4, epsilon=0.5)
-    q = estimators.cross_fitted(log)
-    normal = estimators.paired(log, q=q, interval="normal")
-    known = estimators.paired(log, q=q)
-    assert (known.high - known.low) / (normal.high - normal.low) == pytest.approx(1.0, abs=0.02)
+    low, high = intervals.normal(estimators.difference(log, estimators.cross_fitted(log))[0])
+    known = _paired(log)
+    assert (known.high - known.low) / (high - low) == pytest.approx(1.0, abs=0.02)
 
 
 def test_a_policy_against_itself_has_no_width() -> None:
     log = five_arms(200, 5)
-    same = estimators.paired(replace(log, target=log.baseline))
+    same = _paired(replace(log, target=log.baseline))
     assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
 
 
@@ -141,5 +138,5 @@ def test_an_interval_holds_its_estimate(seed: int, n: int, declared: bool) -> No
     log = five_arms(n, seed)
     q = estimators.cross_fitted(log)
     spread = ScoreSpread(log, q, (0.0, 1.0) if declared else None)
-    for estimate in (estimators.paired(log, q=q, spread=spread), estimators.estimate(log, q=q, spread=spread)):
+    for estimate in (estimators.paired(log, q, spread), estimators.value(log, log.target, q, spread)):
         assert estimate.low <= estimate.value <= estimate.high

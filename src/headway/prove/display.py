@@ -52,9 +52,9 @@ class Display:
         q = estimators.cross_fitted(log)
         spread = ScoreSpread(log, q, self.reward_range)
         shown = dict(values)
-        result = estimators.paired(log, q=q, spread=spread)
-        shown["candidate"] = estimators.estimate(log, log.target, q=q, spread=spread)
-        shown["current"] = estimators.estimate(log, log.baseline, q=q, spread=spread)
+        result = estimators.paired(log, q, spread)
+        shown["candidate"] = estimators.value(log, log.target, q, spread)
+        shown["current"] = estimators.value(log, log.baseline, q, spread)
         shown["behaviour"] = self._behaviour(log, spread)
         if len(log.arms) <= MOST_CONSTANTS:
             for column, arm in enumerate(log.arms):
@@ -62,7 +62,7 @@ class Display:
                     continue  # the arm was not always a candidate, so "always this arm" is not defined
                 constant = np.zeros_like(log.target)
                 constant[:, column] = 1.0
-                shown[f"always {arm}"] = estimators.estimate(log, constant, q=q, spread=spread)
+                shown[f"always {arm}"] = estimators.value(log, constant, q, spread)
         return result, shown
 
     def _behaviour(self, log: Log, spread: ScoreSpread) -> Estimate:

@@ -9,10 +9,9 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.audit.running import RunningEstimates
+from headway.kits.audit import estimators
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence
-from headway.prove import estimators
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.betting import Bets
 from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap, unlogged
@@ -57,7 +56,7 @@ class _ForeignProof:
     def __init__(self, about: About) -> None:
         self.about = about
         self.tally, self.missing, self.checks = ScoreTally(1), MetricTally(1), Checks(1, 0)
-        self.running = RunningEstimates(compared=True)
+        self.running = estimators.RunningEstimates(compared=True)
         self.kept: list[tuple[Floats, ...]] | None = []
         self.curve: list[tuple[int, float, float, float]] = []
         self.rows, self.rewarded, self.total = 0, 0, 0.0
@@ -253,7 +252,7 @@ class _ForeignProof:
         return shown, values
 
     def _one(self, method: estimators.Method) -> Estimate:
-        alone = RunningEstimates()
+        alone = estimators.RunningEstimates()
         alone.n, alone.total, alone.product = self.running.n, self.running.total[:5], self.running.product[:5, :5]
         alone.square = self.running.square
         return alone.estimate(method)

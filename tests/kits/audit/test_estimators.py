@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks._worlds import EXACT_VALUES, routing_log
+from headway.kits.audit import estimators
 from headway.nouns.errors import UnknownName
-from headway.prove import estimators
+from headway.prove import estimators as core
+from headway.prove import intervals
 from headway.prove.log import Log
+from headway.prove.spread import ScoreSpread
 from tests.prove.logs import small_log, true_difference
 
 REWARD = np.array([1.0, 0.0, 1.0, 0.5])
@@ -124,3 +127,36 @@ def test_self_normalised_estimates_do_not_move_with_the_scale_of_the_weights() -
         once = estimators.rows(method, reward=REWARD, weight=WEIGHT, direct=DIRECT, fitted=FITTED)
         twice = estimators.rows(method, reward=REWARD, weight=2 * WEIGHT, direct=DIRECT, fitted=FITTED)
         assert once.mean() == pytest.approx(float(twice.mean()), abs=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 7))
+def test_streaming_gives_what_the_whole_log_gives(seed: int, cuts: int) -> None:
+    log = small_log(300, seed)
+    q = estimators.cross_fitted(log)
+    w, m, fitted = estimators.terms(log, log.target, q)
+    wb, mb, _ = estimators.terms(log, log.baseline, q)
+    alone, both = estimators.RunningEstimates(shrinkage=3.0), estimators.RunningEstimates(shrinkage=3.0, compared=True)
+    for part in np.array_split(np.arange(300), cuts):
+        alone.add(reward=log.reward[part], weight=w[part], direct=m[part], fitted=fitted[part])
+        both.add(
+            reward=log.reward[part], weight=w[part], direct=m[part], fitted=fitted[part], baseline=(wb[part], mb[part])
+        )
+    for method in estimators.METHODS:
+        rows = estimators.rows(method, reward=log.reward, weight=w, direct=m, fitted=fitted, shrinkage=3.0)
+        other = estimators.rows(method, reward=log.reward, weight=wb, direct=mb, fitted=fitted, shrinkage=3.0)
+        low, high = intervals.normal(rows)
+        estimate = alone.estimate(method)
+        assert estimate.value == pytest.approx(float(rows.mean()), abs=1e-9)
+        assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=1e-9)
+        assert both.estimate(method).value == pytest.approx(float((rows - other).mean()), abs=1e-9)
+        assert both.estimate(method).low == pytest.approx(intervals.normal(rows - other)[0], abs=1e-9)
+
+
+def test_the_estimate_is_the_same_with_any_interval_and_in_the_core() -> None:
+    log = small_log(300, 0)
+    q = estimators.cross_fitted(log)
+    value, paired = core.value(log, log.target, q, ScoreSpread(log, q)), core.paired(log, q, ScoreSpread(log, q))
+    assert estimators.estimate(log, q=q) == value
+    assert estimators.paired(log, q=q) == paired
+    assert estimators.estimate(log, q=q, interval="bootstrap").value == value.value
+    assert estimators.paired(log, q=q, interval="normal").value == paired.value
