@@ -10,8 +10,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
-__all__ = ["completion"]
-
 
 @verb(
     "completion",

@@ -17,8 +17,6 @@ from headway.nouns.errors import InvalidInput
 if TYPE_CHECKING:
     from headway.project import DeletionReport
 
-__all__ = ["data"]
-
 
 @click.group("data", cls=Verbs, examples=("headway data stats", "headway data import training-buffer.jsonl"))
 def data() -> None:

@@ -17,8 +17,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.explanation import DrawnHead
 from headway.nouns.records import Decision
 
-__all__ = ["HEADS", "candidate_options", "decide", "read_text", "situation_options"]
-
 
 def situation_options(function: Any) -> Any:
     """The options --state and --role of decide, score and rank."""

@@ -10,8 +10,6 @@ from headway.cli.in_use import known
 from headway.cli.verb import Session, Verbs, command_at
 from headway.nouns.errors import Conflict
 
-__all__ = ["demo", "empty_folder"]
-
 _DEFAULT = "route"
 
 

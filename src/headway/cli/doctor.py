@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headway.project import Project, Serving
     from headway.settings import Settings
 
-__all__ = ["doctor"]
-
 EXTRAS = {  # extra → one of its modules, and its purpose
     "text": ("onnxruntime", "better text encoders"),
     "parquet": ("pyarrow", "Parquet files"),

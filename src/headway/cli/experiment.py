@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from headway.nouns.experiment import ExperimentState
     from headway.project import Project
 
-__all__ = ["experiment", "experiment_line"]
-
 
 @click.group("experiment", cls=Verbs, examples=("headway experiment start route", "headway experiment show route"))
 def experiment() -> None:

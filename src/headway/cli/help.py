@@ -11,8 +11,6 @@ from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, verb
 
-__all__ = ["help_"]
-
 
 @verb("help", "headway help", "headway help propensity")
 @click.argument("words", nargs=-1, metavar="[COMMAND or TERM]")

@@ -18,8 +18,6 @@ from headway.cli.show import renders
 from headway.cli.verb import Session, pairs, typed, verb
 from headway.nouns.kind import Kind
 
-__all__ = ["init", "keep_out_of_git"]
-
 _KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").items() if kind.template is not None}
 
 

@@ -18,8 +18,6 @@ from headway.observe.keys import SCOPES, Keys
 if TYPE_CHECKING:
     from headway.observe.keys import Key
 
-__all__ = ["keys"]
-
 
 @click.group("keys", cls=Verbs, examples=("headway keys add agent --scope decide", "headway keys list"))
 def keys() -> None:

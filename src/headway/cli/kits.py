@@ -11,8 +11,6 @@ from headway.cli.show import RecordTable, renders, text
 from headway.cli.verb import Session, verb
 from headway.nouns.kit import Kit, installed
 
-__all__ = ["kits"]
-
 _FIELDS = ("kinds", "families", "worlds", "encoders", "formats", "evidence", "commands")
 
 

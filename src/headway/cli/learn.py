@@ -17,8 +17,6 @@ from headway.nouns.checkpoint import Header
 if TYPE_CHECKING:
     from headway.loop.learn_tasks import LearnedTask
 
-__all__ = ["learn", "values_of"]
-
 NOT_DUE = 3
 
 

@@ -22,9 +22,6 @@ from headway.cli.verb import command_at, json_option, project_option, unknown_co
 from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import Command
 
-__all__ = ["commands", "headway", "main", "run"]
-
-
 GROUPS = ("Start", "Loop", "Look", "More")
 _FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit
 

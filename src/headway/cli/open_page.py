@@ -10,8 +10,6 @@ from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 from headway.nouns.errors import Unavailable
 
-__all__ = ["open_page"]
-
 
 @verb("open", "headway open", "headway -C demo open --json")
 def open_page(session: Session) -> None:

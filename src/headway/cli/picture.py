@@ -6,8 +6,6 @@ from typing import Any
 
 from headway.nouns.errors import MissingExtra
 
-__all__ = ["BLUE", "GREEN", "GREY", "INK", "ORANGE", "figure_class"]
-
 INK, GREY, BLUE, GREEN, ORANGE = "#1f2933", "#8a949e", "#2563a8", "#2e7d4f", "#c8641e"
 
 

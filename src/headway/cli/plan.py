@@ -16,8 +16,6 @@ from headway.cli.verb import Session, task_argument, verb
 if TYPE_CHECKING:
     from headway.nouns.experiment import VerdictCost
 
-__all__ = ["plan"]
-
 
 @verb("plan", "headway plan route", "headway plan route --uplift 0.02 --register")
 @task_argument()

@@ -12,8 +12,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, task_argument, verb
 
-__all__ = ["promote", "rollback"]
-
 
 @verb("promote", "headway promote route", "headway promote route --policy bandit@4f2a --canary 0.2")
 @task_argument()

@@ -8,8 +8,6 @@ import click
 
 from headway.cli.verb import Session, task_argument, verb
 
-__all__ = ["prove"]
-
 NOT_PASSED = 3
 
 

@@ -19,8 +19,6 @@ from headway.nouns.errors import UnknownName
 from headway.nouns.evidence import Verdict
 from headway.nouns.worth import TaskWorth
 
-__all__ = ["report", "write_text"]
-
 
 @verb("report", "headway report route", "headway report route --html verdict.html")
 @task_argument()

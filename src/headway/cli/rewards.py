@@ -10,8 +10,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, Verbs, task_argument, verb
 
-__all__ = ["rewards"]
-
 
 @click.group("rewards", cls=Verbs, examples=("headway rewards analyze route", "headway rewards rescore route"))
 def rewards() -> None:

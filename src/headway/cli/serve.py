@@ -16,8 +16,6 @@ from headway.nouns.errors import UnknownName
 if TYPE_CHECKING:
     from headway.serve.address import Address
 
-__all__ = ["serve"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningServer:

@@ -24,8 +24,6 @@ from headway.cli.format import NONE, number
 from headway.cli.output import Output
 from headway.nouns.wire import document as wire_document
 
-__all__ = ["Column", "RecordTable", "document_of", "render", "renders", "show", "text", "value"]
-
 Record = TypeVar("Record")
 Row = TypeVar("Row")
 

@@ -15,8 +15,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Outcome
 
-__all__ = ["signal"]
-
 
 @verb(
     "signal",

@@ -18,8 +18,6 @@ from headway.nouns.kit import Catalogue, catalogue, load
 if TYPE_CHECKING:
     from headway.settings import Settings
 
-__all__ = ["first_request", "needed_workers", "start", "up"]
-
 
 @verb("up", "headway up", "headway up --demo --port 9000", extended=True)
 @click.option("--host", metavar="ADDRESS", help="By default only this machine; callers at any other address need keys.")

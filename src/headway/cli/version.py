@@ -11,8 +11,6 @@ from pathlib import Path
 
 from headway.nouns.kit import load
 
-__all__ = ["commit", "version_line"]
-
 PACKAGE = Path(__file__).resolve().parents[1]
 
 

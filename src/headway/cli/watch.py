@@ -16,8 +16,6 @@ from headway.cli.verb import Session, quoted, verb
 if TYPE_CHECKING:
     from headway.loop.watch import TaskCheck
 
-__all__ = ["watch"]
-
 
 @verb("watch", "headway watch", "headway watch --once")
 @click.option("--once", is_flag=True, help="Check every task once, do what is due, and stop.")

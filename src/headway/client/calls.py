@@ -38,11 +38,6 @@ from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decisio
 from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Ending
 
-__all__ = [
-    "AsyncVerbs", "BlockingVerbs", "DecideOptions", "DecideRequest", "Offer", "ServerCall", "ServerVerb",
-    "ServerVerbs", "Signals",
-]  # fmt: skip
-
 logger = logging.getLogger("headway.client")
 _warned: set[str] = set()  # a warning of the server is told once per process
 _MOST_WARNED = 1000

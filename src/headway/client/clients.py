@@ -36,8 +36,6 @@ from headway.client.sending import (
 )
 from headway.nouns.errors import HeadwayError
 
-__all__ = ["AsyncClient", "Client"]
-
 T = TypeVar("T")
 
 

@@ -13,8 +13,6 @@ from headway.client.answers import error_of, retry_after_s
 from headway.client.calls import ServerCall
 from headway.nouns.errors import Busy, HeadwayError, InvalidInput, Unavailable
 
-__all__ = ["EVENT_HEADERS", "EVENT_TIMEOUT", "Attempts", "client_settings", "connection_error", "read", "request"]
-
 T = TypeVar("T")
 EVENT_HEADERS = {"accept": "text/event-stream"}
 EVENT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every 15 s

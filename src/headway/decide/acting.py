@@ -24,8 +24,6 @@ from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSetting
 from headway.nouns.protocols import Floats, Opinion, Opinions, Policy
 from headway.nouns.records import Candidate, Decision, Situation
 
-__all__ = ["Acted", "Draw", "Explorer", "Pipeline", "explorer", "sticky"]
-
 Author = Literal["", "current", "canary"]
 ExplorerKind = Literal["policy", "greedy", "epsilon", "softmax", "squarecb", "thompson"]
 _ASSIGNMENT_STREAM = 0xA0761D6478BD642F

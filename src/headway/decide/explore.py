@@ -26,23 +26,6 @@ from numpy.typing import NDArray
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Floats
 
-__all__ = [
-    "DRAWS",
-    "Seeds",
-    "draw",
-    "epsilon",
-    "greedy",
-    "mixture",
-    "normals",
-    "softmax",
-    "splitmix64",
-    "squarecb",
-    "thompson",
-    "uniform",
-    "with_floor",
-    "with_unknown",
-]
-
 Mask = NDArray[np.bool_] | None
 DRAWS = 128  # Thompson's: its probabilities are multiples of 1/128, and it acts from exactly these
 _WORD = (1 << 64) - 1

@@ -7,8 +7,6 @@ from typing import Any
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Settled
 
-__all__ = ["count_row", "no_counts", "nothing_to_learn"]
-
 
 def no_counts() -> dict[str, Any]:
     """Counts that `count_row` fills: rows by source and status, and the first and the last one."""

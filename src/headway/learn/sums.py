@@ -15,8 +15,6 @@ from headway.encode.state import Features
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
-__all__ = ["BATCH", "Sums", "batches", "gather", "kmeans", "weight_of"]
-
 BATCH = 2048
 _MOST_WEIGHT = 10.0
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 
 from headway.promote.standing import Standing
 
-__all__ = ["Due", "Marks", "due", "question", "window_of"]
-
 _LEAST = 25  # new outcomes between two checks of the same question, and …
 _SHARE = 10  # … a tenth of the earlier number: the checks grow with the logarithm of the data
 _TEST_SHARE = 20  # likewise for the rows of a test

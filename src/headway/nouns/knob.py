@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
-__all__ = ["Knob", "changed", "defaults_of", "knob", "knobs_of"]
-
 K = TypeVar("K")
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),

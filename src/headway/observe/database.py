@@ -20,18 +20,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 from headway.nouns.errors import Damaged
 from headway.observe.migrations import MIGRATIONS
 
-__all__ = [
-    "Connection",
-    "Cursor",
-    "Database",
-    "Durability",
-    "Engine",
-    "StoreTable",
-    "Waiting",
-    "chunks",
-    "placeholders",
-]
-
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
 Row = tuple[Any, ...]

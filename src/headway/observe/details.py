@@ -18,20 +18,6 @@ from headway.nouns.ids import id_bytes, id_text
 from headway.nouns.records import Detail
 from headway.observe.database import Connection, Database, chunks, placeholders
 
-__all__ = [
-    "LARGEST",
-    "MOST",
-    "as_text",
-    "change",
-    "checked",
-    "from_text",
-    "having_details",
-    "insert",
-    "put",
-    "read",
-    "read_many",
-]
-
 LARGEST = 1 << 20  # bytes of one detail
 MOST = 16 << 20  # bytes of all details of one decision: an export writes them on one line
 _LONGEST_NAME = 200

@@ -28,8 +28,6 @@ from headway.observe.draws import OPEN_SHARE, action_names
 if TYPE_CHECKING:
     from headway.observe.query import Query
 
-__all__ = ["ChangeLags", "change_lags"]
-
 Seconds = NDArray[np.float64]
 
 _MOST = 10_000  # decisions that are read, in blocks spread over the log

@@ -32,8 +32,6 @@ from headway.nouns.records import Candidate, State, Value
 from headway.nouns.redacted import MARK, mark
 from headway.observe.key_prefixes import PREFIXES
 
-__all__ = ["Redaction", "Redactor"]
-
 Redaction = Literal["secrets", "email", "phone", "card"]
 Span = tuple[int, int, str]
 

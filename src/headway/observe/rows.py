@@ -13,23 +13,6 @@ from headway.nouns.ids import id_text
 from headway.nouns.records import SOURCES, Candidate, Decision, Settled, Situation, State, Status
 from headway.observe.damage import UNREADABLE, damaged
 
-__all__ = [
-    "DECISION_COLUMNS",
-    "DECISION_TABLES",
-    "OUTCOME_COLUMNS",
-    "OUTCOME_WIDTH",
-    "SETTLED_COLUMNS",
-    "SETTLED_TABLES",
-    "STATUSES",
-    "decision_from_row",
-    "decode_candidates",
-    "dumps",
-    "loads",
-    "microseconds",
-    "settled_from_row",
-    "settled_of",
-]
-
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
 _STATUS_NUMBERS = range(len(STATUSES))
 

@@ -25,8 +25,6 @@ from headway.observe.draws import Draws
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, decode_candidates
 
-__all__ = ["MOST", "MatureRows", "ServedRows"]
-
 MOST = 50_000  # decisions that are kept; older ones are forgotten
 _ACTIONS = 50  # the most frequent ones are told apart; the others count as one
 _LIKELY = 0.5  # of the highest probability: below it, an action was drawn to explore

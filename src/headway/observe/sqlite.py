@@ -23,8 +23,6 @@ from headway.observe.damage import wrong_values
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting, placeholders
 from headway.observe.store_files import StoreFiles
 
-__all__ = ["SQLite"]
-
 _BUSY_S = 30  # how long SQLite waits for locks of other programs
 _PATIENCE_S = 10.0  # how long a deletion waits for readers of the write-ahead log
 _abandoned: list[object] = []  # connections copied by a fork: closing them in the child is undefined

@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 from headway.nouns.errors import Busy, Damaged, Unavailable
 from headway.observe.database import Connection, Database
 
-__all__ = ["Writer"]
-
 T = TypeVar("T")
 _STORE_FAILURES = ("disk_full", "store_damaged", "store_locked", "store_lost", "store_unavailable")
 

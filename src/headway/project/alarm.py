@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from headway.promote.ledger import Entry
     from headway.prove.streams import Known, StreamRows
 
-__all__ = [
-    "AlarmDetail",
-    "alarms",
-    "alert_failure",
-    "check_alarm",
-    "end_alarm",
-    "open_alarms",
-    "raise_alarm",
-    "settings_of",
-]
-
 EXPLORE = 0.5  # the share of random choices while an alarm is open
 _MOST_KEYS = 8
 _BY_THE_LOOP = ("canary", "experiment", "alarm")  # parts of a configuration that are not settings

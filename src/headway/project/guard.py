@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from headway.project.project.folder import Opened
     from headway.promote.ledger import Entry
 
-__all__ = ["LEAST_DECISIONS", "MOST_DECISIONS", "close_alarm", "guard"]
-
 ALPHA = 0.03  # of the policies that are no worse than the one before, how many are ever taken back
 ALPHA_AFTER_ALARM = 0.05  # the same after an alarm: at most one in twenty tasks has a false one in 100,000 decisions
 MOST_DECISIONS = 2_000  # after an alarm without a verdict

@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Learned
     from headway.project.project.folder import Opened
 
-__all__ = [
-    "Published",
-    "add_bundle",
-    "add_candidate",
-    "new_entry",
-    "publish_policy",
-    "record_change",
-    "record_together",
-    "split_of",
-    "versions",
-    "who_is_it",
-]
-
 
 def split_of(by: SplitBy) -> dict[str, Any]:
     """What a header says about how rows were split into parts."""

@@ -35,19 +35,6 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, NDArray[np.generic]]
 
-__all__ = [
-    "FORMAT",
-    "VerifiedFiles",
-    "digest_of",
-    "finish",
-    "prepare",
-    "read",
-    "read_header",
-    "remove",
-    "specs",
-    "write",
-]
-
 FORMAT = 1
 HEADER, WEIGHTS = "header.json", "weights.safetensors"
 _NEXT = "header.next"  # waits until the ledger vouches for it

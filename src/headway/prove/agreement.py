@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Kind", "Leak", "LeakRows", "base_of", "categories", "contained", "numeric", "stated"]
-
 Kind = Literal["equals", "affine", "contains", "determines", "text", "dated"]
 _LEAST = 5  # rows with the field and a label
 _SURE = -5.0  # log10 of the probability of this much agreement by chance

@@ -36,8 +36,6 @@ from numpy.typing import NDArray
 from headway.prove.log import Floats
 from headway.prove.sequential import TUNED_AT, quantile
 
-__all__ = ["BETTING", "GAMBLERS", "MOST", "RESTARTS", "TUNED_FOR_HARM", "Bets", "stakes"]
-
 BETTING = "betting"
 GAMBLERS = 16
 MOST = 0.8  # the largest share of the wealth that one row may take

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from headway.prove.log import DELETED, Floats, Integers, Log
 
-__all__ = ["FALSE_ALARM", "Calibration", "Misfit", "Repetition", "exponent"]
-
 FALSE_ALARM = 2e-5  # of one look at all cells; repeated looks over a 50-fold growth of the log stay below 0.1%
 EDGES: Floats = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99])  # bins of probabilities
 MEDIANS = (50, 100, 200, 400)  # rows after which the medians of features are taken again, from earlier rows only

@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["LEAST_AFTER", "LEAST_BEFORE", "Change", "find_change", "limit", "moved_by", "strengths"]
-
 LEAST_BEFORE, LEAST_AFTER = 50, 10  # rows on either side of a split
 _PER = 100_000  # rows that a false-alarm rate is about
 _CHANCES = 0.09  # chances of a false alarm per row, fitted to 900 simulated streams of 100,000 rows

@@ -12,8 +12,6 @@ from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Decision, Settled, is_own
 from headway.prove.log import CENSORED, DELETED, FAILED, PENDING, REWARDED, Log, RowOrigin
 
-__all__ = ["GONE", "CheckColumns", "chunk", "put"]
-
 GONE = -1  # instead of its number in the outcome log: this row stands in for one that was deleted
 _CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
 

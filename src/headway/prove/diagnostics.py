@@ -18,12 +18,6 @@ from headway.prove.log import Floats, Log
 from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
 
-__all__ = [
-    "Checks", "Floors", "Window", "diagnose", "missing_depends_on_action", "missing_width",
-    "one_client_decides", "overlap", "unlogged",
-]  # fmt: skip
-
-
 MOST_WIDTH = 0.03  # of the reward range: the most that unknown outcomes may move a difference that has not passed
 
 

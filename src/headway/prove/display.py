@@ -16,8 +16,6 @@ from headway.prove import estimators
 from headway.prove.log import Log
 from headway.prove.spread import LEAST, ScoreSpread, possible
 
-__all__ = ["MOST_BYTES", "Display"]
-
 MOST_BYTES = 96 * 2**20
 MOST_CONSTANTS = 12
 

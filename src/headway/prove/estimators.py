@@ -13,8 +13,6 @@ from headway.prove.log import Floats, Log
 from headway.prove.reward_model import ArmSums, narrow
 from headway.prove.spread import ScoreSpread
 
-__all__ = ["cross_fitted", "difference", "effective_size", "paired", "terms", "value"]
-
 FOLDS = 5
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from headway.prove.log import Floats
 from headway.prove.sequential import quantile
 
-__all__ = ["EXACT", "bootstrap", "normal"]
-
 EXACT = 4_096
 BINS = 1_024
 TAIL = 512  # rows at each end that are never binned

@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = [
-    "CENSORED",
-    "DELETED",
-    "FAILED",
-    "PENDING",
-    "REWARDED",
-    "STATUS",
-    "Floats",
-    "Integers",
-    "Log",
-    "RowOrigin",
-]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ import numpy as np
 from headway.nouns.protocols import Floats
 from headway.nouns.records import Candidate, Decision, Settled, Situation
 
-__all__ = ["Look", "look_at"]
-
 Distributions = Callable[[Sequence[Situation], Sequence[Sequence[Candidate]], Sequence[int]], Floats]
 
 _BATCH = 1000

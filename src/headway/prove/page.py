@@ -8,8 +8,6 @@ from headway.nouns.conclusion import conclusion, gap
 from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.prove.sequential import E_PROCESS
 
-__all__ = ["Line", "Page", "page_of"]
-
 MOST_RATERS = 12  # shown on a page
 _NAMES = {
     "candidate": "the new policy",

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from headway.nouns.evidence import Estimate
 
-__all__ = ["curve_svg", "interval_svg"]
-
 WIDTH, HEIGHT = 820, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 112, 16, 40
 SIDE = WIDTH - RIGHT + 10

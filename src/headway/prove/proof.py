@@ -30,8 +30,6 @@ from headway.prove.sequential import ALPHA
 from headway.prove.tally import NOISE_FLOOR, ColumnMean, Groups, MetricTally, ScoreTally
 from headway.prove.wagers import Wagers
 
-__all__ = ["FIRST_REFIT", "LogProof"]
-
 FIRST_REFIT = 50
 MOST_PENDING = 8_192  # rows buffered before the next refit
 MOST_POINTS = 60  # of the plot's curve; with more, every other one is dropped

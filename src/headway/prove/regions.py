@@ -32,8 +32,6 @@ from headway.nouns.protocols import Floats
 from headway.nouns.records import Settled, Situation
 from headway.observe.erased_words import words_of_text
 
-__all__ = ["Comparison", "RatedChoices", "Traits", "region"]
-
 Flags = NDArray[np.bool_]
 
 _LEAST_ROWS, _LEAST_SHARE = 5, 0.003

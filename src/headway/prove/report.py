@@ -15,8 +15,6 @@ from headway.nouns.evidence import Verdict
 from headway.prove.page import Line, Page, page_of
 from headway.prove.plot import curve_svg, interval_svg
 
-__all__ = ["html", "markdown", "text"]
-
 WIDTH = 100
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from headway.prove.log import Floats, Integers
 
-__all__ = ["WIDEST", "ArmRidges", "ArmSums", "narrow"]
-
 WIDEST = 160
 MOST_NUMBERS = 8_000_000  # of all arms' Gram matrices together
 OFFSET_PRIOR = 2.0  # rows' worth of shrinkage of an arm's offset to the shared model

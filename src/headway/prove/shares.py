@@ -22,8 +22,6 @@ from headway.prove.log import Floats, Log
 from headway.prove.power import POWER, sequence_needed
 from headway.prove.proof import LogProof
 
-__all__ = ["SHARES", "ShareCost", "SharePilot", "SharePlan", "cheapest", "share_pilot"]
-
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 LEAST = 200  # no verdict before so many decisions
 # A test that is read at every row passes by row n with this much less chance of failing than by its sum at n alone.

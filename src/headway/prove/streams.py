@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from headway.nouns.protocols import Floats
 from headway.prove.change import Change, find_change, limit
 
-__all__ = ["LIMIT", "RATE", "Known", "StreamChange", "StreamRows", "find"]
-
 RATE = 0.0125  # false alarms per 100,000 rows and kind of stream; there are four
 LIMIT = limit(RATE)
 _SEGMENT = 200  # rows that a role needs for a stream of its own

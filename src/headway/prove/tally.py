@@ -11,8 +11,6 @@ from headway.nouns.evidence import Estimate
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 
-__all__ = ["MIN_GAIN", "ColumnMean", "Groups", "MetricTally", "ScoreTally", "noise_ratio"]
-
 MIN_GAIN = 0.05  # least gain in the action's probability for a row to count as informative
 NOISE_PRIOR = 30.0  # rows of shrinkage of an arm's noise to that of all arms
 NOISE_FLOOR = 0.01  # of the squared reward range: the least noise of a reward

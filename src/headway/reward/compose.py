@@ -29,8 +29,6 @@ from headway.reward import function as functions
 from headway.reward.presets import PRESET_SIGNALS, PRESETS
 from headway.reward.signals import FAILED, RESERVED, SAFETY_FLAG, Term, apply, check, term
 
-__all__ = ["COMBINES", "Combine", "Rewards", "Worth", "default_required"]
-
 Combine = Literal["additive", "multiplicative"]
 COMBINES: tuple[Combine, ...] = ("additive", "multiplicative")
 Worth = float | Literal["exclude"]

@@ -36,8 +36,6 @@ from numpy.typing import NDArray
 
 from headway.reward.raters_model import Fit, fit
 
-__all__ = ["Agreed", "Quality", "RaterFit", "Rating", "consensus"]
-
 Item = TypeVar("Item", bound=Hashable)
 MOST_RATERS = 200  # raters beyond this number, with the fewest ratings, are treated as one
 OTHERS = "(others)"

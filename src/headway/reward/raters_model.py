@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fit", "fit"]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 

@@ -8,8 +8,6 @@ from math import nan
 from headway.nouns.records import Settled, is_own
 from headway.reward.compose import Rewards
 
-__all__ = ["agreed", "reward_without"]
-
 
 def reward_without(row: Settled, rater: str, rewards: Rewards) -> float:
     """The reward that the others' signals come to, averaged as `settle` does; NaN where they settle nothing."""

@@ -32,8 +32,6 @@ from headway.serve.routing import Routes
 from headway.serve.state import Server
 from headway.settings import ServerSettings
 
-__all__ = ["MODULES", "VERSION", "application", "endpoints"]
-
 MODULES = (
     decisions,
     signals,

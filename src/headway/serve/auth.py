@@ -30,8 +30,6 @@ from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secre
 from headway.observe.links import Links
 from headway.serve.errors import Refused
 
-__all__ = ["FRESH_LINK", "NOBODY", "PROOF", "Caller", "Credentials", "project_token"]
-
 COOKIE = "headway_page"
 PROOF = "x-headway-page"
 _ANYBODY_HERE = frozenset({"decide", "signal", "train"})

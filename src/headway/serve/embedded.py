@@ -20,8 +20,6 @@ from headway.serve.address import BACKLOG
 from headway.serve.connections import capacity
 from headway.settings import ServerSettings
 
-__all__ = ["GranianServer"]
-
 
 class GranianServer(Granian):
     """A server for one application."""

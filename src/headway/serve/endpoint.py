@@ -36,20 +36,6 @@ from headway.nouns.wire import converter
 if TYPE_CHECKING:
     from headway.serve.state import Server
 
-__all__ = [
-    "SENT",
-    "Call",
-    "Endpoint",
-    "Reply",
-    "Scope",
-    "Sent",
-    "Stream",
-    "endpoint",
-    "endpoints_of",
-    "path_pattern",
-    "strict",
-]
-
 Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may reach the server
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"

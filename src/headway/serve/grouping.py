@@ -15,8 +15,6 @@ from headway.nouns.errors import Busy, Conflict, HeadwayError
 from headway.nouns.records import Decision
 from headway.project import Ask, Considered, Project
 
-__all__ = ["Grouping"]
-
 _MOST_TOGETHER = 512
 Answer = Callable[[Decision, bool], None]  # the decision, and whether it is new: a known id returns the earlier one
 

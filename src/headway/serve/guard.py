@@ -26,8 +26,6 @@ from headway.serve.rate import Rates
 from headway.serve.routing import Routes
 from headway.serve.state import Server
 
-__all__ = ["RequestGuard"]
-
 Headers = list[tuple[str, str]]
 
 SECURITY: Headers = [

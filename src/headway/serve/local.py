@@ -21,8 +21,6 @@ from pathlib import Path
 from headway.nouns.times import rfc3339
 from headway.settings import ServerSettings
 
-__all__ = ["FORWARDED", "LocalCallers"]
-
 logger = logging.getLogger("headway.serve")
 FILE = Path("run", "proxy.json")  # below .headway: which header gave the proxy away, and when
 FORWARDED = frozenset(

@@ -14,8 +14,6 @@ from pathlib import Path
 from headway.serve.endpoint import Call, Reply, endpoint
 from headway.serve.errors import Refused
 
-__all__ = ["STATIC", "built"]
-
 STATIC = Path(__file__).parent / "static"
 HTML = "text/html; charset=utf-8"
 _MEDIA = {

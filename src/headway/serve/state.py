@@ -29,8 +29,6 @@ from headway.serve.rate import Crowd, ReadingTime
 from headway.serve.request_log import RequestLog
 from headway.settings import ServerSettings
 
-__all__ = ["CHECK_S", "Server"]
-
 logger = logging.getLogger("headway.serve")
 T = TypeVar("T")
 CHECK_S = 0.2

@@ -9,19 +9,6 @@ from msgspec import Meta
 
 from headway.serve.endpoint import strict
 
-__all__ = [
-    "CandidateBody",
-    "DecisionAnswer",
-    "DecisionBatch",
-    "DecisionRequest",
-    "DecisionsAnswer",
-    "HeadAnswer",
-    "SignalBatch",
-    "SignalItem",
-    "SignalsAnswer",
-    "Value",
-]
-
 LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
 
 

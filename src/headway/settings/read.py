@@ -33,8 +33,6 @@ from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
 from headway.settings.tasks import kind_of, task, task_keys
 
-__all__ = ["KEYS", "load", "parse"]
-
 # The struct of every table; [tasks.NAME] and [upstreams.NAME] are tables of tables.
 TABLES: Mapping[str, type[Struct]] = MappingProxyType(
     {

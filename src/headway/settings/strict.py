@@ -24,8 +24,6 @@ from msgspec import Meta, Struct
 
 from headway.settings.table import SettingsTable
 
-__all__ = ["Setting", "SettingField", "Text", "Url", "Variable", "fields_of", "keys_of", "read"]
-
 S = TypeVar("S", bound=Struct)
 Special = Callable[[SettingsTable, Mapping[str, Any]], Any]
 _NO_SPECIAL: Mapping[str, Special] = MappingProxyType({})

@@ -16,8 +16,6 @@ import msgspec
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
 
-__all__ = ["NAME", "SettingsTable", "quoted"]
-
 Choice = TypeVar("Choice", bound=str)
 T = TypeVar("T")
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")  # valid in a path, a URL and a table heading

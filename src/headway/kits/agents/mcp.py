@@ -25,8 +25,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("`headway mcp`", "mcp", "mcp") from error
 
-__all__ = ["RATER", "serve_stdio", "server"]
-
 RATER = "mcp"
 _INSTRUCTIONS = (
     "Headway makes recurring decisions and learns which choice works. Call `decide` before such a choice, follow the "

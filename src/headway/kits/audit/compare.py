@@ -28,8 +28,6 @@ from headway.prove.log import Floats, Log, RowOrigin
 from headway.prove.origin import OriginChecks
 from headway.prove.sequential import ALPHA
 
-__all__ = ["LOGGED", "AuditComparison", "ComparedPolicy", "compared", "pairs_of"]
-
 LOGGED = "logged"
 LEAST = 30  # rows of an arm before "always this arm" is compared
 MOST_ARMS = 50

@@ -18,8 +18,6 @@ from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action,
 from headway.prove.log import Floats
 from headway.prove.tally import MetricTally, ScoreTally
 
-__all__ = ["ROWS", "ForeignChunk", "from_chunks"]
-
 ROWS = 50_000  # of a chunk
 
 _CERTAIN = 1e-9

@@ -13,8 +13,6 @@ from headway.kits.audit.shape import LogShape
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.prove.log import Floats, Integers
 
-__all__ = ["AuditLog", "log_of"]
-
 MOST_MIXED = 0.01  # share of units that were assigned several actions
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from headway.files import read_regular
 from headway.kits.audit.shape import LogShape, OutcomeShape
 
-__all__ = ["SHAPES", "shape_named"]
-
 Row = Mapping[str, Any]
 
 

@@ -18,8 +18,6 @@ from headway.kits.data.files import kind_of, rows_of
 from headway.kits.data.records import Problem
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["MODEL", "Choice", "ChoiceOutcome", "LogRows", "fields_of", "guess", "read_rows"]
-
 # A reward model's estimates: of the logged action, of the audited policy (Σ_a π(a) q(a)), and of the other policy
 MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")
 _SAMPLE = 50

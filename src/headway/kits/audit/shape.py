@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["LogShape", "OutcomeShape", "first_of", "look"]
-
 Row = Mapping[str, Any]
 
 

@@ -16,8 +16,6 @@ from headway.cli.verb import Session, quoted, verb
 if TYPE_CHECKING:
     from headway.kits.backup.archive import BackupContent
 
-__all__ = ["backup", "restore"]
-
 
 @verb("backup", "headway backup monday.backup", "headway -C demo backup /mnt/backups/demo.backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))

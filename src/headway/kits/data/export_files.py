@@ -17,8 +17,6 @@ from headway.nouns.errors import Conflict, InvalidInput, MissingExtra
 from headway.observe.database import Database
 from headway.observe.rows import dumps
 
-__all__ = ["FORMATS", "GROUP_BYTES", "FormatWriter", "Record", "Write", "replacing", "writing"]
-
 FORMATS = ("jsonl", "parquet", "csv")
 _GROUP_ROWS, GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
 

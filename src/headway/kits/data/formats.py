@@ -18,8 +18,6 @@ from headway.kits.data.files import rows_of
 from headway.kits.data.records import Options, Problem, Record, Row, Skipped
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["VERSION", "Format", "Item", "by_line", "detect", "read"]
-
 VERSION = "1"  # of all readers: increase it when a reader interprets a line differently
 _SAMPLE = 50  # rows
 

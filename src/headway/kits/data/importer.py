@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headway.prove.leaks import LeakDetector, Leaks
     from headway.reward.compose import Rewards
 
-__all__ = ["ImportReport", "import_file"]
-
 OnError = Literal["stop", "skip"]
 _LISTED = 100  # problems and conflicts that a report lists; all are counted
 

@@ -9,17 +9,6 @@ import io
 import os
 from typing import IO, Any, Protocol
 
-__all__ = [
-    "LONGEST",
-    "MOST_COLUMNS",
-    "MOST_EMPTY",
-    "BoundedLines",
-    "RowTooLong",
-    "Unpacked",
-    "delimiter_of",
-    "encoding_of",
-]
-
 LONGEST = 32 << 20  # characters of one line, or of one row of a table
 MOST_COLUMNS = 10_000  # of a table
 MOST_EMPTY = 10_000  # empty lines in a row

@@ -30,8 +30,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["ACTIONS", "FAILURES", "PRICE", "ROLES", "Escalation", "RouterLog", "Rule", "priced"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rule = Callable[[Ints, Floats, Ints], Floats]  # role, complexity, failures → P(fallback)

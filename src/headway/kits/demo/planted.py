@@ -23,8 +23,6 @@ from headway.settings import load
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["MARK", "holds_project", "own_store", "plant", "prepare"]
-
 MARK = "# Made by `headway up --demo`."  # how planted.toml begins
 PLANTED = "planted by the demo: it learned from flipped rewards, so that the gate has something to refuse"
 

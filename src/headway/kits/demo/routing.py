@@ -32,8 +32,6 @@ from random import Random
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.records import State
 
-__all__ = ["GRADES", "LARGE", "SMALL", "RoutingArm", "RoutingPrompt", "RoutingWorld", "two_arms", "wide"]
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -29,16 +29,6 @@ from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
 from headway.nouns.records import Candidate, Value
 
-__all__ = [
-    "CHAT",
-    "INTERACTIONS",
-    "looks_like_chat",
-    "looks_like_interaction",
-    "read_chat",
-    "read_interaction",
-    "reply",
-]
-
 TASK = "reply"
 _TURN = ("timestamp", "prompt", "response", "reward", "rating", "role", "model", "conversation_id", "session_id", "id")
 _OUTCOMES = ("reward", "rating", "thumbs", "cost_usd", "latency_s")

@@ -23,8 +23,6 @@ from headway.kits.data.records import ImportedSignal, Options, Problem, Record, 
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.records import SOURCES, Candidate, Source
 
-__all__ = ["COLUMNS", "ROLES", "read_columns"]
-
 ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
 )  # fmt: skip

@@ -16,8 +16,6 @@ from headway.kits.formats.sage import FIELDS
 from headway.nouns.ids import id_bytes, id_text
 from headway.observe.database import Database
 
-__all__ = ["writer"]
-
 Record = dict[str, Any]
 _MARKS = 500
 

@@ -25,8 +25,6 @@ from headway.kits.grow.worlds import FactoredWorld, StepResult
 from headway.kits.practice.scales import RunningScale
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["FactoredStage", "Final", "Sequences", "draw", "play"]
-
 
 @dataclass(frozen=True, slots=True)
 class Final:

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult, random_from, random_state
 
-__all__ = ["MaskedCartPole", "masked_cartpole"]
-
 SPACE = Factored((Head("push", ("left", "right")),))
 _GRAVITY, _CART, _POLE, _HALF, _FORCE, _TAU = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 _ANGLE, _EDGE, _MOST = 12 * 2 * np.pi / 360, 2.4, 500

@@ -37,8 +37,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from headway.kits.grow.sequences import Packed
 
-__all__ = ["RecurrentNetwork"]
-
 EPSILON = 1e-5  # of LayerNorm
 LIMIT = 8.0  # of a scaled feature
 _GATES = ("input", "hidden", "input_bias", "hidden_bias")

@@ -18,8 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Packed", "pack"]
-
 Ints = NDArray[np.int64]
 
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.prove.power import Planned
 
-__all__ = ["HELDOUT", "HeldoutKind"]
-
 NEAR_COPIES = "near-copies of training rows"
 _CHUNK = 2000
 _FEW_GROUPS, _TUNED_AT = 50, 100  # groups of rows that a candidate with rivals needs, and that its bets suit best

@@ -28,14 +28,6 @@ from headway.prove.log import Floats
 from headway.prove.power import Planned, decisions_needed
 from headway.prove.tally import ColumnMean, Groups
 
-__all__ = [
-    "LEAST_EPISODES",
-    "Limits",
-    "from_heldout",
-    "from_world",
-    "plan_pairs",
-]
-
 LEAST_EPISODES = 50
 UNBOUNDED = "Nothing says how large a difference can be, so the test holds for many {unit} only (asymptotically)."
 _STEP = 10  # pairs that are bet on with the same stakes

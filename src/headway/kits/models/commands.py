@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
     from headway.kits.models.catalog import Recipe
 
-__all__ = ["models"]
-
 
 @click.group("models", cls=Verbs, examples=("headway models add minilm smollm2", "headway models list"))
 def models() -> None:

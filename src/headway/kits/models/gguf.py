@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.errors import Damaged
 
-__all__ = ["Gguf", "read"]
-
 Array = NDArray[np.float32]
 
 # value type → struct letter

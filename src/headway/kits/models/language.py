@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Completion", "Counted", "Delta", "Generator", "Prompt", "Scored", "Turn"]
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:

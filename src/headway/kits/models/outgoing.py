@@ -27,17 +27,6 @@ from headway.client.answers import retry_after_s
 if TYPE_CHECKING:  # a fifth of the start of a server, and most never call another one: imported by the first call
     import httpx
 
-__all__ = [
-    "ERROR_BYTES",
-    "KEEPALIVE_S",
-    "CallFailed",
-    "Outgoing",
-    "connection_failure",
-    "failure_of",
-    "post_request",
-    "too_large",
-]
-
 ERROR_BYTES = 65_536  # characters of a refusal's message
 _CONNECT_S = 10.0
 _LONGEST_PAUSE_S = 20.0

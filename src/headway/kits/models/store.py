@@ -30,21 +30,6 @@ from headway.files import open_regular, read_regular
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
 
-__all__ = [
-    "MANIFEST",
-    "InstalledModel",
-    "Say",
-    "check",
-    "fits",
-    "install",
-    "installed",
-    "locked",
-    "look",
-    "remove",
-    "verify",
-    "work",
-]
-
 MANIFEST = "headway-model.json"
 Say = Callable[[str], None]  # shows one sentence to the user
 _FORMAT = 1

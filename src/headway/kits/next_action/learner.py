@@ -26,8 +26,6 @@ from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
 from headway.nouns.protocols import Encoder, Experience, Learned, Progress
 from headway.nouns.records import Settled
 
-__all__ = ["RankerLearner"]
-
 VERSION = 1
 
 

@@ -27,8 +27,6 @@ from headway.nouns.wire import Time
 if TYPE_CHECKING:
     from headway.project import Project, Unread
 
-__all__ = ["PredictedOutcome", "PredictionReport", "predictions"]
-
 _LOOKED_AT = 500  # decisions, the latest ones
 _WINDOWS = 12  # on the way from the first prediction to the last
 _FEWEST = 10  # predictions in a window

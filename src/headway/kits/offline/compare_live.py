@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from headway.kits.sandbox import Sandbox
     from headway.project import Project
 
-__all__ = ["LiveTask", "Runner", "read_tasks", "summary"]
-
 Side = Literal["policy", "against"]
 SIDES: tuple[Side, Side] = ("policy", "against")
 _MOST_UNJUDGED = 0.01  # of a policy's checked answers

@@ -30,8 +30,6 @@ from headway.kits.offline.transitions import Singles, Transitions
 from headway.kits.practice.adam import Adam
 from headway.kits.practice.mlp import Network
 
-__all__ = ["Steps", "minibatches", "train_clone", "train_q", "values"]
-
 Looked = Callable[[int], bool]  # called with the number of steps; True stops
 _CHUNK = 4096
 _NOTHING = np.float32(-1e30)  # the logit of an arm that is not offered

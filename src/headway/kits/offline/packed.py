@@ -21,8 +21,6 @@ from headway.nouns.errors import InvalidInput
 from headway.prove.calibration import PLACES
 from headway.prove.log import Log, RowOrigin
 
-__all__ = ["packed", "unpacked"]
-
 _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status")
 _ORDER = "settled_seq"  # the tensor with the order of the rows
 _MAYBE = ("replayed", "decided_at", "settled_at")

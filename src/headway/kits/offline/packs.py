@@ -38,19 +38,6 @@ from headway.nouns.errors import Damaged, InvalidInput, UnknownName
 from headway.nouns.evidence import Evidence, Verdict
 from headway.promote import gate
 
-__all__ = [
-    "SCHEMA",
-    "Offline",
-    "VerifiedPack",
-    "from_rows",
-    "manifest",
-    "offline_result",
-    "plain",
-    "recompute",
-    "verify",
-    "write",
-]
-
 SCHEMA = "headway.run-pack/2"
 EARLIER = ("headway.run-pack/1",)
 SUMS = "SHA256SUMS"

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from headway.prove.intervals import bootstrap
 
-__all__ = ["BEST", "OURS", "played_summary"]
-
 BEST, OURS = "oracle", "learned"  # what shares are of, and what is compared with the others
 _RESAMPLES = 2_000
 Floats = NDArray[np.float64]

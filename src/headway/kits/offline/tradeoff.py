@@ -24,8 +24,6 @@ from headway.prove.intervals import normal
 from headway.prove.log import Floats, Integers
 from headway.prove.reward_model import ArmSums, narrow
 
-__all__ = ["LEAST", "Tradeoff", "TradeoffPoint", "tradeoff"]
-
 LEAST = 100  # rows needed for a curve
 FOLDS = 5
 WEIGHTS = 24  # of the curve, between both ends

@@ -39,17 +39,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import HeldCrew
 from headway.project import Opened, Project
 
-__all__ = [
-    "GROUPS",
-    "ActedSteps",
-    "ActingGroup",
-    "ActingGroups",
-    "CrewGroups",
-    "WorldSource",
-    "act_shard",
-    "project_copies",
-]  # fmt: skip
-
 GROUPS = 4  # that a crew's copies are split into
 Final = tuple[
     int, NDArray[np.int64], NDArray[Any]

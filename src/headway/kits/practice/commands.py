@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
     from headway.nouns.protocols import Crew
 
-__all__ = ["LEARN", "acting_crew", "curve", "practice_values", "seeds_crew", "show"]
-
 _OWN = ("world", "steps", "target", "device", "resume", "seeds")
 
 

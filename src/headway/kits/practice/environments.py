@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName, did_you_mean
 from headway.nouns.kit import Catalogue, load
 
-__all__ = ["ENVIRONMENTS", "Environments", "Together", "copies", "environment", "identify"]
-
 ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
     {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}
 )

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from headway.prove.guards import GuardRule
     from headway.prove.power import Planned
 
-__all__ = ["EPISODES", "LOOK", "WORLD", "WorldKind", "fresh_seed"]
-
 EPISODES = 1_000  # at most, if no plan is registered
 LOOK = 50
 STRICTER = 40  # the budget's error is divided by this

@@ -32,17 +32,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Settled
 
-__all__ = [
-    "ArmMeans",
-    "LoggedRows",
-    "baselines_of",
-    "crossfit",
-    "doubly_robust",
-    "fitted",
-    "gather",
-    "value_of",
-]
-
 _CAP = 50.0
 _RIDGE = 10.0
 _WIDEST = 1024  # features; with more, an arm's model is its mean

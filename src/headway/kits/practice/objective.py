@@ -25,18 +25,6 @@ from numpy.typing import NDArray
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Array, Network
 
-__all__ = [
-    "Minibatch",
-    "Objective",
-    "Stats",
-    "Surrogate",
-    "divergence",
-    "log_probabilities",
-    "step",
-    "surrogate",
-    "value_loss",
-]
-
 _LOG_2PI = math.log(2.0 * math.pi)
 
 

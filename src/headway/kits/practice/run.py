@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     from headway.kits.practice.fit import Fitted, Practice
     from headway.project import Project, Published
 
-__all__ = [
-    "Practised", "SnapshotFolder", "TrainedPolicy", "fresh_settings", "practise", "publish_practised",
-    "publish_trained", "slug", "train",
-]  # fmt: skip
-
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
 

@@ -19,8 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["one_thread", "torch_threads"]
-
 SMALL = 128
 _NAMES = ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads",
           "openblas_{}_num_threads")  # fmt: skip

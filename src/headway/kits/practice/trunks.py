@@ -29,8 +29,6 @@ from headway.decide.stored import damaged, tensor
 from headway.encode.state import GRID
 from headway.nouns.protocols import Floats
 
-__all__ = ["Activation", "Trunk"]
-
 Activation = Literal["relu", "tanh"]
 Norm = tuple[Floats, Floats]  # gain and shift, [out] each
 _HIDDEN_LIMIT = 1024.0

@@ -22,8 +22,6 @@ from headway.kits.models.language import Completion, Counted, Delta, Generator, 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Progress
 
-__all__ = ["Remembered"]
-
 Each = Callable[[Sequence[Prompt]], Iterator[tuple[int, Completion]]]
 
 

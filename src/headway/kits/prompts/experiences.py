@@ -19,8 +19,6 @@ from headway.nouns.errors import InvalidInput
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 
-__all__ = ["ExperienceStore", "Step", "Totals"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:

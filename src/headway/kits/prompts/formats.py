@@ -19,8 +19,6 @@ from headway.kits.data.records import ImportedSignal, Options, Problem, Record, 
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.records import Candidate
 
-__all__ = ["EXPERIENCES", "looks_like_experience", "read_experiences"]
-
 TASK = "mutate"
 _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)
 _USED = ("state", "action", "reward", "next_state", "done", "log_prob", "value", "timestamp", "id")

@@ -26,8 +26,6 @@ from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import Unavailable
 from headway.nouns.protocols import Floats
 
-__all__ = ["TOKEN_COST", "Answered", "Outcomes", "checked", "plain_reward"]
-
 TOKEN_COST = 0.0002  # of one token read or written
 
 

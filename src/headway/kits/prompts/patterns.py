@@ -9,8 +9,6 @@ import re2
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["check", "matches"]
-
 LONGEST = 500
 _MOST = 65_536  # characters that are matched
 _MEMORY = 8 << 20

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headway.nouns.protocols import Encoder, Floats
     from headway.project import Project
 
-__all__ = ["TASK", "MutationRun", "choosers", "learn_mutations", "store"]
-
 TASK = "mutate"
 WIDTH = 128  # of the hashing encoder: its default, so that the policy can serve a task as it is
 TRAIN, TEST = 1400, 210  # prompts

@@ -32,8 +32,6 @@ from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Situation
 
-__all__ = ["MOST_STEPS", "Judge", "PromptsWorld", "Subject", "after"]
-
 MOST_STEPS = 5
 _REMEMBERED = 1 << 15  # embeddings: 32 MB at width 256
 

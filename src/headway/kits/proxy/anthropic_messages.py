@@ -25,8 +25,6 @@ from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = ["Messages"]
-
 _FORWARDED = ("anthropic-version", "anthropic-beta")
 _HEADER = re.compile(r"[A-Za-z0-9 ,._=;:-]{1,500}\Z")
 _KINDS = {502: "api_error", 503: "overloaded_error", 504: "timeout_error"}

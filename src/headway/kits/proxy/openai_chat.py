@@ -25,8 +25,6 @@ from headway.serve.endpoint import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = ["Chat", "error_body", "error_kind"]
-
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _KINDS |= {409: "conflict_error", 413: "request_too_large", 422: "invalid_request_error", 429: "rate_limit_error"}
 

@@ -22,8 +22,6 @@ from headway.kits.proxy.wire import (
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = ["Responses"]
-
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 

@@ -25,8 +25,6 @@ from headway.kits.models.outgoing import (
 if TYPE_CHECKING:  # imported by the first call, as in `headway.kits.models.outgoing`
     import httpx
 
-__all__ = ["AsyncAnswer", "AsyncOutgoing"]
-
 
 class AsyncOutgoing:
     """A pool of connections to any number of servers. Lives in one event loop."""

@@ -30,8 +30,6 @@ from headway.serve.endpoint import Call, Reply, Stream
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 
-__all__ = ["NoUpstreamAnswered", "Routing", "open_upstream", "pass_on", "request_id"]
-
 logger = logging.getLogger("headway.serve")
 MOST_ATTEMPTS = 3
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}\Z")

@@ -23,17 +23,6 @@ from headway.nouns.redacted import mark
 from headway.serve.state import Server
 from headway.settings import Settings, TaskSettings, Upstream
 
-__all__ = [
-    "AT_FAULT",
-    "STREAM_TIMES",
-    "KeyFilter",
-    "Slot",
-    "UpstreamAnswer",
-    "UpstreamFailed",
-    "Upstreams",
-    "upstreams_of",
-]
-
 logger = logging.getLogger("headway.serve")
 
 MOST_CALLS = 256  # at once; further requests get 429 before a decision is made

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from headway.files import open_regular, whole_folder
 from headway.nouns.errors import Damaged, InvalidInput, Unavailable
 
-__all__ = ["CONFIG", "WEIGHTS", "AdapterTensors", "checked_adapter", "read_peft", "write_peft"]
-
 AdapterTensors = Mapping[str, NDArray[np.generic]]
 CONFIG, WEIGHTS, ABOUT = "adapter_config.json", "adapter_model.safetensors", "headway.json"
 _NAME = re.compile(r"base_model\.model\.[A-Za-z0-9_.]{1,200}\.lora_[AB]\.weight\Z")

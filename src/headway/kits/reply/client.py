@@ -51,8 +51,6 @@ from headway.loop.lock import holder
 from headway.loop.supervisor import LOCK as UP_LOCK
 from headway.nouns.errors import HeadwayError, Unavailable
 
-__all__ = ["AsyncLanguageWorker", "LanguageWorker"]
-
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
 _NAME = "worker"  # of the process that `headway up` starts

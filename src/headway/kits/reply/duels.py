@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from headway.observe.erasing import Erasing
     from headway.project import Project
 
-__all__ = ["Duel", "DuelQuestion", "VotedDuel", "choose", "erase_duels", "opponents", "seal", "vote"]
-
 PREFERRED = "preferred"
 _KEPT_S = 24 * 3600.0
 _MOST_OPEN = 500  # the oldest are forgotten first

@@ -25,24 +25,6 @@ from headway.nouns.records import Decision, Detail, Settled, is_own
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = [
-    "COMMENTS",
-    "EXAMPLES",
-    "KIT_NAME",
-    "REPLY",
-    "Comment",
-    "KeptReply",
-    "comments_detail",
-    "comments_of",
-    "from_details",
-    "kept",
-    "kept_reply",
-    "redacted",
-    "supported_edits",
-    "to_details",
-    "with_replies",
-]
-
 KIT_NAME = "reply"
 REPLY, COMMENTS, EXAMPLES = "reply", "comments", "examples"  # the names of the details
 _TURNS = "turns"

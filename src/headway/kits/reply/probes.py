@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from headway.kits.reply.safety import flagged
 
-__all__ = ["PROBES", "Probe", "ReplyStatistics", "StatisticsOfReplies", "statistics_of"]
-
 
 class Probe(NamedTuple):
     kind: str  # "off_limits", "bias" or "hallucination"

@@ -16,8 +16,6 @@ from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import problem
 from headway.serve.wire import Text
 
-__all__ = ["deltas", "generate"]
-
 
 class GenerateTurn(strict):
     """One message of the conversation."""

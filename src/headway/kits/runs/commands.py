@@ -14,8 +14,6 @@ from headway.cli.verb import Session, verb
 from headway.kits.runs.training_runs import MetricCurves, TrainingRun
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["runs"]
-
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40  # characters of a curve
 

@@ -14,8 +14,6 @@ from headway.kits.sandbox.launch import PATH, ask, free_uid, interpreter, lend, 
 from headway.kits.sandbox.records import MIB, Command, Files, Limits, Result, Workspace, checked_files
 from headway.kits.sandbox.seccomp import filter_program
 
-__all__ = ["Bubblewrap"]
-
 BOX = "/box"  # the program's folder, in memory
 WORK = "/work"  # a workspace, if one is lent
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

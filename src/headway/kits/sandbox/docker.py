@@ -13,8 +13,6 @@ from headway.client.process import run
 from headway.kits.sandbox.launch import GRACE_S, keeper_source, missing, report_bytes, result, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 
-__all__ = ["IMAGE", "Docker", "build_image", "dockerfile"]
-
 IMAGE = "headway-sandbox:1"
 BOX = "/box"
 _ENGINE_S = 10.0  # the engine has this long to answer

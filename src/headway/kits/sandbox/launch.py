@@ -22,23 +22,6 @@ from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
 from headway.kits.sandbox.script import script
 from headway.nouns.errors import Unavailable
 
-__all__ = [
-    "GRACE_S",
-    "PATH",
-    "ask",
-    "free_uid",
-    "group_bytes",
-    "interpreter",
-    "keeper_source",
-    "lend",
-    "missing",
-    "remove_tree",
-    "report_bytes",
-    "result",
-    "spec",
-    "why_ended",
-]  # fmt: skip
-
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
 _REMOVE_S = 600.0

@@ -10,8 +10,6 @@ from typing import Literal, Protocol
 
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["Command", "Files", "Limits", "Result", "Sandbox", "Status", "Workspace", "checked_files"]
-
 Status = Literal["passed", "failed", "timeout", "error"]
 Command = str | Sequence[str]  # Python source, or a program and its arguments
 Files = Mapping[str, str | bytes]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import platform
 import struct
 
-__all__ = ["filter_program"]
-
 # name: (x86_64, aarch64)
 FORBIDDEN: dict[str, tuple[int, int]] = {
     "memfd_create": (319, 279),  # memory that belongs to no process

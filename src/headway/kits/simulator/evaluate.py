@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from headway.kits.simulator.split import ENCODER, ProblemPart
 from headway.kits.simulator.world import MOST_STEPS, SimWorld
 
-__all__ = ["Chooser", "PlayedProblems", "played_by"]
-
 Floats = NDArray[np.float64]
 Chooser = Callable[[SimWorld, NDArray[np.float32]], NDArray[np.int64]]  # world, observations → actions [copy]
 

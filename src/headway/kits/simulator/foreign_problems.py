@@ -27,8 +27,6 @@ from headway.files import open_regular
 from headway.kits.simulator.problem import CodeProblem, sealed
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["SHAPES", "ForeignProblems", "Shape", "read_foreign"]
-
 Shape = Literal["human-eval", "mbpp"]
 SHAPES: tuple[Shape, ...] = ("human-eval", "mbpp")
 LARGEST = 64 << 20  # bytes, unpacked

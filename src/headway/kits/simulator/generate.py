@@ -24,8 +24,6 @@ from headway.kits.simulator.traits import dressed
 from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
 from headway.nouns.protocols import Progress
 
-__all__ = ["DIFFICULTIES", "family_names", "generate"]
-
 DIFFICULTIES = 5
 MOST_WRONG = 6
 VISIBLE = 3  # visible tests, at most

@@ -29,8 +29,6 @@ from headway.nouns.records import Candidate, Situation
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["episode", "overview"]
-
 DRAFTS = 20  # of each problem and solver
 
 

@@ -31,11 +31,6 @@ from headway.project import encoder_spec
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = [
-    "DEFAULT_COUNT", "FixedArmShare", "before_practice", "encoder_version", "judged_file", "practise_sim",
-    "problem_file", "sim_settings",
-]  # fmt: skip
-
 DEFAULT_COUNT, DEFAULT_SEED = 2_400, 42
 
 

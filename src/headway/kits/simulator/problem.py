@@ -29,8 +29,6 @@ import msgspec
 from headway.files import read_regular
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
 
-__all__ = ["LEAST_WRONG", "CodeCase", "CodeProblem", "checksum_of", "read_problems", "sealed", "write_problems"]
-
 LEAST_WRONG = 3  # wrong solutions of a generated problem
 LONGEST_LINE = 4_000_000  # bytes
 OURS = "headway"  # the source of generated problems

@@ -35,8 +35,6 @@ from headway.nouns.protocols import Progress
 if TYPE_CHECKING:
     from headway.kits.practice.policy import ActorCritic
 
-__all__ = ["ATTEMPTS", "Baselines", "baselines", "fixed_chooser", "learned_chooser", "oracle_chooser", "played_rows"]
-
 ATTEMPTS = 8  # of every problem
 HELD_OUT_PARTS: tuple[Part, ...] = ("test", "families")
 _STOP, _VERIFY = position("stop"), position("verify")

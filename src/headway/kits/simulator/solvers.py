@@ -31,8 +31,6 @@ from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.traits import TRAITS, traits_of
 from headway.nouns.errors import UnknownName, did_you_mean
 
-__all__ = ["CHANCES", "SCRIPTED", "ScriptedSolver", "Subjects", "chance_of", "drafts", "mutated", "scripted", "sources"]
-
 Ints = NDArray[np.int64]
 CHANCES = (0.03, 0.15, 0.45, 0.85, 0.96)  # by margin: -3 or less, -2, -1, 0, 1 or more
 SPLIT_FROM = 3  # decomposing helps from this difficulty on

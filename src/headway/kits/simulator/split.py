@@ -23,8 +23,6 @@ from headway.kits.simulator.traits import dressed, undressed
 from headway.kits.simulator.world import SimWorld
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["ENCODER", "HELD_OUT", "PARTS", "Part", "ProblemPart", "part_of", "problem_part", "reworded", "sim"]
-
 Part = Literal["train", "test", "families"]
 PARTS: tuple[Part, ...] = ("train", "test", "families")
 HELD_OUT = ("dates", "logs")  # no policy practises on these families

@@ -27,8 +27,6 @@ from headway.promote.ledger import Entry, Heads, Ledger
 from headway.promote.registry import Registry
 from headway.settings import Settings, TaskSettings, config
 
-__all__ = ["Serving", "Servings", "acting_floor"]
-
 _LOOK_AGAIN_S = 0.2
 _EVEN = "uniform@0"
 _QUICK = ("hashing", "wordllama", "structure", "hashing+structure")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
-__all__ = ["RowChecks", "training_window"]
-
 REPEATED = "repeated, counted once"
 MOST_REPEATED = 0.2  # of the decisions
 MOST_AHEAD = 0.001  # of the decisions

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from headway.promote.terms import Terms
     from headway.settings import TaskSettings
 
-__all__ = ["changing_outcomes", "final_before", "frozen_lag", "measured_lags", "with_finality"]
-
 LATE = "late_outcomes"  # the check of outcomes that came after they counted as missing
 SOON_S = 60.0  # changes within a minute neither open another test nor need a word
 _ROOM = 1.25  # a lag is frozen with this much room, so that chance does not open another test

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from headway.decide.acting import Pipeline
     from headway.project.project.folder import Opened
 
-__all__ = ["Replays"]
-
 SAMPLE = 500  # decisions that are asked again, spread over the log
 MOST_POLICIES = 40  # policies under one configuration each that are loaded for it
 

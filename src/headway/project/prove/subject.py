@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from headway.promote.ledger import Heads
     from headway.settings import TaskSettings
 
-__all__ = [
-    "candidate_policy",
-    "current_policy",
-    "experiments",
-    "gate_rules",
-    "known_raters",
-    "most_decisions",
-    "previous_policy",
-    "registered_plan",
-    "registered_start",
-    "stored_evidence",
-]
-
 _EARLIER = "The bounds are unknown: the evidence was made by an earlier version. Prove again."
 MOST_TIMES = 5  # a test takes at most so many times `decide_within` decisions
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headway.promote.standing import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
-__all__ = ["admission_of", "latest_evidence", "present_terms"]
-
 LIVE = "live"
 _SERVED = (
     "actions", "rules", "roles", "fallback", "state", "encoder", "explore", "floor", "confidence_floor", "costs",

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
-__all__ = ["Unread"]
-
 Stood = Sequence[tuple[float, ...] | None]  # by decision: the probabilities at that time; None: ask the pipeline
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from headway.kits.agents.connect import ConfigFile
     from headway.settings import Settings, TaskSettings
 
-__all__ = ["connect"]
-
 _AGENTS = ("claude", "codex", "cursor", "openai")
 
 

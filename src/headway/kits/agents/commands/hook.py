@@ -19,8 +19,6 @@ from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
 if TYPE_CHECKING:
     from headway.project import Project
 
-__all__ = ["hook"]
-
 _MOST_BYTES = 16 * 1024 * 1024
 _LATEST_S = 24 * 3600.0
 

@@ -19,8 +19,6 @@ from headway.nouns.errors import InvalidInput
 if TYPE_CHECKING:
     from headway.kits.audit.audit import Audit
 
-__all__ = ["audit"]
-
 NOT_BETTER = 3
 FORMATS = ("litellm", "langfuse", "growthbook", "tensorzero", "openai", "columns")
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from headway.kits.data.copy_store import Copied
     from headway.observe.database import Database
 
-__all__ = ["copy"]
-
 
 @verb("copy", "headway data copy . postgresql://headway@db.example.com/headway", "headway data copy store backup.db")
 @click.argument("source", metavar="FROM")

@@ -23,8 +23,6 @@ from headway.nouns.records import SOURCES
 if TYPE_CHECKING:
     from headway.kits.data.training_rows import TransformReport
 
-__all__ = ["export", "transform"]
-
 
 @verb(
     "export",

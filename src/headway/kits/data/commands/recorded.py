@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.prove.leaks import Leaks
 
-__all__ = ["leaks", "log", "print_leaks", "stats"]
-
 _MOST_SHARES = 20
 
 

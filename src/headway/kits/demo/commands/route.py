@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from headway.nouns.evidence import Estimate, Verdict
     from headway.project import Project
 
-__all__ = ["play", "route", "true_value"]
-
 TASK = "route"
 SETTINGS = """\
 # The demo's task. Its traffic is synthetic: `headway.sample("route")`.

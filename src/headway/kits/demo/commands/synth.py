@@ -10,8 +10,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, task_argument, verb
 
-__all__ = ["synth"]
-
 
 @verb("synth", "headway data synth route --rows 650 --seed 42", "headway data synth route --world escalation-priced")
 @task_argument()

@@ -11,8 +11,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
-__all__ = ["bench"]
-
 
 @verb("bench", "headway grow bench", "headway grow bench --hosts 8192 --device cuda --json")
 @click.option("--hosts", type=click.IntRange(1, 1 << 17), default=32, show_default=True, help="Hosts stepped together.")

@@ -10,8 +10,6 @@ import click
 from headway.cli.verb import OptionHook, Session, pairs
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["DECIDE"]
-
 
 def _run(_: Session, values: dict[str, Any]) -> None:
     """Turn `model=small,large`, or JSON such as `slot={"GROW": ["r0c0"]}`, into the masks of the decision."""

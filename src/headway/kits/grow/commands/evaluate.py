@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison
     from headway.kits.grow.morph.episode import EpisodeLanes
 
-__all__ = ["ablate", "evaluate"]
-
 _EPISODES = 4  # that the page shows step by step
 _HOSTS = click.option("--hosts", type=click.IntRange(2, 4096), default=64, show_default=True, help="How many hosts.")
 _SEED = click.option(

@@ -8,8 +8,6 @@ import click
 
 from headway.cli.verb import OptionHook, Session, pairs
 
-__all__ = ["INIT"]
-
 
 def _run(_: Session, values: dict[str, Any]) -> None:
     """Turn --head into the key `heads` of the task."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from headway.project import Ask, Details, Opened
     from headway.settings import TaskSettings
 
-__all__ = ["answer", "consider", "decide", "explain", "heads", "replay"]
-
 KIT, HEADS = "core", "heads"  # where the details of a factored decision are
 _MOST_SERVINGS = 64  # of episodes that began under another policy
 _TRIES = 32  # of a decision without a step, while other requests take the next one

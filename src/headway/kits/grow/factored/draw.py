@@ -23,16 +23,6 @@ from headway.kits.grow.factored.space import Factored, Masks
 from headway.nouns.errors import InvalidInput
 from headway.nouns.protocols import Floats
 
-__all__ = [
-    "Drawn",
-    "best",
-    "check_masks",
-    "conditional",
-    "draw",
-    "joint",
-    "probabilities",
-]
-
 Ints = NDArray[np.int64]
 _HEAD_STREAM = 0x8EBC6AF09C88C6E3
 

@@ -27,8 +27,6 @@ from headway.observe.episodes import decisions_of
 if TYPE_CHECKING:
     from headway.project import Opened, Serving
 
-__all__ = ["INDICES", "OBSERVATION", "EpisodeMemories", "KeptMemory", "fold_memory", "observation_of", "recall"]
-
 OBSERVATION = "observation"  # the state variable with an observation's numbers
 INDICES = "indices"  # the one with its indices
 MOST = 4096  # episodes whose memory is kept

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from headway.kits.practice.play import Played
     from headway.project import Servings
 
-__all__ = ["FactoredPipeline", "UniformHeads", "pipeline"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FactoredPipeline:

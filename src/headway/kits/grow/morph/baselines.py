@@ -30,20 +30,6 @@ from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
 from headway.nouns.errors import InvalidInput
 
-__all__ = [
-    "BASELINES",
-    "Chooser",
-    "baseline",
-    "best_schedule",
-    "dense_schedules",
-    "fixed_schedule",
-    "greedy",
-    "plateau",
-    "random_valid",
-    "static_all",
-    "wait_only",
-]
-
 Chooser = Callable[[MorphWorld], Tensor]
 _HALF, _FULL = 0, 2  # alpha targets
 # Tuned on the hosts of seed 1000.

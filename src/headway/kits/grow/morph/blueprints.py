@@ -13,11 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "BLUEPRINTS", "CHANNELS", "EMPTY", "HIDDEN", "KERNELS", "NAMES", "POSITIONS", "SLOTS", "STYLES",
-    "WIDTH", "Blueprint", "Kernel", "layout",
-]  # fmt: skip
-
 SLOTS = 3  # of a host
 STYLES = ("LINEAR_ADD", "LINEAR_MULTIPLY", "SIGMOID_ADD", "GATED_GATE")  # how a seed's output is grafted on
 POSITIONS = 16  # a 4×4 grid of patches

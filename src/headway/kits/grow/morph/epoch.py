@@ -11,8 +11,6 @@ from headway.kits.grow.morph.data import Split
 from headway.kits.grow.morph.host import Graft, Group, cross_entropy, logits, of_seeds
 from headway.kits.grow.morph.state import HostRows
 
-__all__ = ["EpochResult", "Minibatches", "Moments", "learn", "learn_hosts", "trunk_moments"]
-
 _BETA1, _BETA2, _TINY = 0.9, 0.99, 1e-8
 
 

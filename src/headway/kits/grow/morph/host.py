@@ -24,24 +24,6 @@ from headway.kits.grow.morph.blueprints import BLUEPRINTS, CHANNELS, KERNELS, NA
 from headway.kits.grow.morph.data import CLASSES, PIXELS
 from headway.kits.grow.morph.kernels import delta, row_size
 
-__all__ = [
-    "TRUNK",
-    "Ablated",
-    "Graft",
-    "Group",
-    "Sight",
-    "ablations",
-    "amplitude",
-    "cross_entropy",
-    "fresh_trunk",
-    "graded",
-    "groups",
-    "logits",
-    "marks",
-    "of_seeds",
-    "sent",
-]
-
 Graft = Literal["residual", "lerp"]
 _MULTIPLY, _SIGMOID, _GATED = 1, 2, 3
 _STEEP = 8.0  # of SIGMOID_ADD's amplitude over alpha

@@ -19,20 +19,6 @@ from torch import Tensor
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
 from headway.kits.grow.morph.space import OPS, TEMPOS
 
-__all__ = [
-    "EMBARGO",
-    "GATES",
-    "TRANSITIONS",
-    "Gate",
-    "SeedStage",
-    "Slots",
-    "after_table",
-    "allowed",
-    "constants",
-    "curved",
-    "parameters_of",
-]
-
 EMBARGO = 5  # epochs before a pruned slot is reset
 
 

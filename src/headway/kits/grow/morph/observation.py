@@ -13,8 +13,6 @@ from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, param
 from headway.kits.grow.morph.space import OPS
 from headway.kits.grow.morph.state import WINDOW, History
 
-__all__ = ["BASE", "FEATURES", "FEEDBACK", "NAMES_OF_FEATURES", "PER_SLOT", "observed"]
-
 BASE = (
     "epoch share", "train loss", "validation loss", "change of train loss", "change of validation loss",
     "train accuracy", "validation accuracy", "change of validation accuracy", "plateau", "trend of loss",

@@ -11,8 +11,6 @@ from headway.kits.grow.morph.blueprints import NAMES
 from headway.kits.grow.morph.comparison import WayComparison
 from headway.kits.grow.morph.space import OPS
 
-__all__ = ["markdown", "page", "write_report"]
-
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1f2933}
 table{border-collapse:collapse;margin:1rem 0}
 th,td{padding:.25rem .7rem;border-bottom:1px solid #d8dde2;text-align:right}

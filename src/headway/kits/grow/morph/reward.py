@@ -22,8 +22,6 @@ from torch import Tensor
 from headway.kits.grow.morph.host import TRUNK
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, parameters_of
 
-__all__ = ["ACTION_COST", "MODES", "PENALTY", "RENT", "RewardMode", "credited", "potential", "rent", "shaping"]
-
 RewardMode = Literal["shaped", "simplified", "sparse"]
 MODES: tuple[RewardMode, ...] = ("shaped", "simplified", "sparse")
 RENT = 0.10

@@ -14,8 +14,6 @@ from torch import Tensor
 from headway.kits.grow.morph.blueprints import SLOTS
 from headway.kits.grow.morph.kernels import ROW
 
-__all__ = ["WINDOW", "History", "HostRows", "from_arrays", "mixed_rows", "to_arrays"]
-
 WINDOW = 5  # epochs that trends look back
 Rows = TypeVar("Rows")
 

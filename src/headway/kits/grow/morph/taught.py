@@ -11,8 +11,6 @@ from torch import Tensor
 from headway.kits.grow.morph.baselines import baseline
 from headway.kits.grow.morph.world import MorphWorld
 
-__all__ = ["TaughtMorph", "morph"]
-
 
 class TaughtMorph(MorphWorld):
     """The world, with teachers to imitate."""

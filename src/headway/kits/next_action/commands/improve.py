@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from headway.kits.next_action.improve.run import Run
     from headway.kits.next_action.improve.run_state import RoundResult
 
-__all__ = ["improve"]
-
 
 class _Improve(Verbs):
     """`headway improve speed` is `headway improve run speed`."""

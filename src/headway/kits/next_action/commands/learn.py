@@ -11,8 +11,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import OptionHook, Session
 
-__all__ = ["LEARN"]
-
 _NOT_DUE = 3
 
 

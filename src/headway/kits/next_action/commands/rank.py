@@ -22,8 +22,6 @@ from headway.kits.next_action.rank import Ranked, asked_about
 from headway.kits.next_action.rank import rank as ranked
 from headway.nouns.errors import InvalidInput
 
-__all__ = ["rank", "score"]
-
 
 @verb(
     "rank",

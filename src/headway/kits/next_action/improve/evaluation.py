@@ -32,8 +32,6 @@ from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, sandbox
 from headway.kits.sandbox.launch import interpreter, remove_tree
 from headway.nouns.errors import InvalidInput, Unavailable
 
-__all__ = ["Measurement", "ProposalEvaluation", "failed_on_base", "metric_of", "writing"]
-
 _MIB = 1 << 20
 _CORES = 64  # CPU seconds per second of wall time, at most
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:inf|infinity|nan)"

@@ -22,8 +22,6 @@ from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns.errors import Conflict, Damaged
 
-__all__ = ["Journal", "damaged_line", "one_at_a_time", "set_aside"]
-
 Event = dict[str, Any]
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from headway.kits.next_action.improve.run_state import RunState
     from headway.project import Project
 
-__all__ = ["DETAILS", "PREDICTION", "play_round", "record", "reward_signal"]
-
 DETAILS, PREDICTION = "next_action", "prediction"
 _SIGNALS = ("reward", "composite_delta")
 

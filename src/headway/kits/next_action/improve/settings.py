@@ -11,8 +11,6 @@ from headway.nouns.errors import UnknownName, did_you_mean
 from headway.settings import Settings
 from headway.settings.strict import Setting
 
-__all__ = ["ImproverSettings", "improver", "improvers"]
-
 CommandWords = Annotated[tuple[str, ...], Meta(min_length=1)]  # a word may be there twice
 
 

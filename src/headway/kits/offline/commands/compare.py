@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from headway.kits.offline.compare import Compared
     from headway.kits.offline.packs import VerifiedPack
 
-__all__ = ["compare", "verify"]
-
 _PATH = click.Path(path_type=Path)
 NOT_RECOMPUTED = 3  # exit status of `verify`
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import Tradeoff, TradeoffPoint
     from headway.kits.offline.tradeoff_rows import TradedSignals
 
-__all__ = ["tradeoff"]
-
 
 @verb(
     "tradeoff",

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from headway.nouns.protocols import Floats
 
-__all__ = ["ArmRows", "covariances", "fit", "loss_of", "minimise"]
-
 Singles = NDArray[np.float32]
 _MEMORY = 8
 

@@ -20,8 +20,6 @@ from headway.nouns.errors import InvalidInput, MissingExtra
 if TYPE_CHECKING:
     from headway.kits.prompts.practise_synthetic import MutationRun
 
-__all__ = ["mutate"]
-
 CLOSE = 0.95  # of the optimum
 SETTINGS = """\
 # The demo's task. What was practised for it is synthetic: `headway learn --world prompts`.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from headway.kits.prompts.mutations import Variation
     from headway.nouns.records import Decision
 
-__all__ = ["mutate"]
-
 
 @verb(
     "mutate",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from headway.kits.reply.answer import AnsweredTurn
     from headway.project import Project
 
-__all__ = ["chat"]
-
 _KEYS = "1-5 stars, + good, - bad, e edit, c critique, u undo, Enter skips"
 _HELP = (
     "/history shows the latest replies, /rate N 4 changes a rating, /withdraw N takes it back, "

@@ -16,8 +16,6 @@ from headway.cli.verb import Session, verb
 if TYPE_CHECKING:
     from headway.kits.models.language import Completion, Generator, Prompt
 
-__all__ = ["generate"]
-
 
 @verb(
     "generate",

@@ -13,8 +13,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, verb
 
-__all__ = ["worker"]
-
 
 @verb("worker", "headway worker", "headway worker --device cuda --idle 60")
 @click.option("--device", default="auto", metavar="NAME", help="auto (the best available), cpu, cuda or mps.")

@@ -16,8 +16,6 @@ from headway.kits.reply.engines.paged import BlockPool, PagedCache, PagedRow
 from headway.kits.reply.engines.runtime import ov
 from headway.nouns.errors import Conflict, UnknownName
 
-__all__ = ["OpenVinoEngine"]
-
 RANK = 16  # of the adapters that a graph takes; a wider one compiles the graph again
 _MOST_FUSED = 2  # graphs with an adapter in their weights, each as large as the model
 

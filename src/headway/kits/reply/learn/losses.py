@@ -13,23 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = [
-    "CLIP",
-    "DUAL_CLIP",
-    "PolicyLoss",
-    "advantages",
-    "anchor_kl",
-    "graded_kto",
-    "likelihood",
-    "logger_weights",
-    "pairs",
-    "policy_loss",
-    "shifts",
-    "shrunk_values",
-    "token_rewards",
-    "value_loss",
-]
-
 CLIP = (0.8, 1.28)
 DUAL_CLIP = 3.0
 _MOST_ADVANTAGE = 2.0

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
 
-__all__ = [
-    "Champion",
-    "RatedMaterial",
-    "TrainingReadiness",
-    "flag_replies",
-    "material",
-    "readiness",
-    "somebody_chats",
-    "wait_while",
-]
-
 _CHAMPIONS = 3
 _OTHERS = 16  # liked replies of each other role
 _LOOK_S, _LONGEST_WAIT_S = 0.2, 60.0  # constant traffic slows training down, and does not stop it

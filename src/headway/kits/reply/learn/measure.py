@@ -24,8 +24,6 @@ from headway.kits.reply.learn.trainer import Trainer
 from headway.kits.reply.learn.tuned import TunedModel
 from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
 
-__all__ = ["auc_interval", "distance", "measure"]
-
 _BOOTSTRAPS = 1_000
 _PROBE_TOKENS = 64
 

@@ -16,8 +16,6 @@ from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, verb
 from headway.kits.simulator.problem import CodeProblem, write_problems
 
-__all__ = ["generate", "import_"]
-
 _OUT = click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE", help="The file to write."
 )

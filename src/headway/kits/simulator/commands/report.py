@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from headway.kits.practice.policy import ActorCritic
     from headway.project import Project
 
-__all__ = ["report"]
-
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _PARTS = {"test": "Held-out problems", "families": "Families that nobody practised on"}
 

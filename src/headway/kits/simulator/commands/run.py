@@ -15,8 +15,6 @@ from headway.cli.verb import Session, quoted, verb
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
 
-__all__ = ["image", "run"]
-
 
 @verb(
     "run",

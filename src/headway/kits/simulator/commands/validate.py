@@ -13,8 +13,6 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verb import Session, quoted, verb
 
-__all__ = ["SANDBOXES", "validate"]
-
 SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 _SHOWN = 20
 
