@@ -16,7 +16,6 @@ import errno
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -75,6 +74,8 @@ def drop_abandoned(root: Path) -> None:
 def whole_folder(target: Path) -> Iterator[Path]:
     """A new folder that becomes `target`; one that another process has just put there stays."""
     drop_abandoned(target.parent)
+    import tempfile  # it loads random, which every start of the command line would wait for
+
     scratch = Path(tempfile.mkdtemp(prefix=_NEW, dir=target.parent))
     try:
         yield scratch
