@@ -17,10 +17,10 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 __all__ = ["IfKnown", "Internal", "Time", "WireField", "converter", "document", "is_record", "served", "wire_fields"]
 
@@ -38,8 +38,7 @@ else:
         """A property that is part of the record's JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireField:
+class WireField(NamedTuple):
     """A key of a record's JSON. `optional`: it is left out while the value is None, which `kind` is without."""
 
     name: str
