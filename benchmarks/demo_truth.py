@@ -177,7 +177,8 @@ class Play:
             assert shown is not None
             self.expect(-width <= shown.low <= shown.value <= shown.high <= width, f"value of {line.name}", line.text)
         if verdict.state == "pass":
-            self.expect(low > 0.0, "better without a bound above 0", f"{low}")
+            said = low > evidence.margin or "does not say by how much" in judged.page.headline
+            self.expect(low >= evidence.margin and said, "better without a bound above the margin", f"{low}")
         if verdict.state == "worse":
             self.expect(high < 0.0, "worse without a bound below 0", f"{high}")
         for n, mean, below, above in judged.page.curve:
