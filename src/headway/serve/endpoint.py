@@ -88,6 +88,7 @@ class Call:
     query: Any
     headers: Mapping[str, str]  # lower-case names; a repeated header's last value
     _send: Callable[[int, bytes], None]
+    in_turn: bool = False  # it has the one turn of its key: it would wait for another for ever
 
     @property
     def reader(self) -> Reader:
@@ -105,6 +106,8 @@ class Call:
 
     async def in_thread(self, work: Callable[..., T], *values: Any) -> T:
         """Work that may block, in a thread; callers without a key have threads of their own."""
+        if self.in_turn and self.key:
+            return await self.server.in_thread(work, *values)
         return await self.server.in_key_thread(self.key, work, *values)
 
     async def in_far_thread(self, work: Callable[..., T], *values: Any) -> T:

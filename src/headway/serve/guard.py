@@ -175,7 +175,13 @@ class RequestGuard:
         values = (call,) if endpoint.takes is None else (call, endpoint.body(raw))
         if endpoint.reads and not endpoint.blocking:
             work = server.in_turn(caller.name, lambda: endpoint.run(*values))
-        elif endpoint.hot and endpoint.takes is not None and server.crowd.around(caller.name):
+        elif (
+            endpoint.hot
+            and endpoint.takes is not None
+            and server.crowd.around(caller.name)
+            and not endpoint.proxied  # it waits for another server, and takes turns only for its work here
+        ):
+            call.in_turn = endpoint.batch
             work = server.in_order(caller.name, 1 if endpoint.batch else 4, lambda: endpoint.run(*values))
         elif not endpoint.blocking:
             work = endpoint.run(*values)

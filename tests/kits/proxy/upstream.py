@@ -132,6 +132,9 @@ class Upstream:
         if how in simple:
             return bool(await simple[how]())
         if not body.get("stream"):
+            if how == "gated":
+                assert self._go is not None
+                await self._go.wait()
             extra = b"x-request-id: req_17\r\nset-cookie: session=1\r\nx-evil: yes\r\n" if how == "ok" else b""
             if how == "odd-headers":
                 extra = b"x-request-id: caf\xc3\xa9\x01\r\n"
