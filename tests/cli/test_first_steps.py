@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.kits.demo.planted import SETTINGS, holds_project
+from headway.kits.demo.planted import holds_project, prepare
 from tests.cli.terminal import headway
 
 TOML = """
@@ -105,7 +105,7 @@ def test_open_says_that_no_server_runs(declared: Path) -> None:
 def test_the_demo_takes_a_folder_of_its_own_beside_a_project(declared: Path, empty: Path) -> None:
     assert holds_project(declared)
     assert not holds_project(empty)
-    (empty / "headway.toml").write_text(SETTINGS, "utf-8")
+    prepare(empty)
     assert not holds_project(empty)  # an earlier demo's
 
 

@@ -228,7 +228,7 @@ def test_the_story_is_told_in_sentences_and_the_card_shows_the_evidence_that_pro
     promoted = next(event for event in events if event["kind"] == "promoted")
     page.goto(f"{served.url}/#/")
     card = page.locator("article", has=page.get_by_role("heading", name="route"))
-    link = card.get_by_role("link", name="at least +")
+    link = card.get_by_role("link", name="more than +")
     link.wait_for()
     assert promoted["evidence"] in (link.get_attribute("href") or "")
     worth = httpx.get(f"{served.url}/v1/tasks/route").json()["worth"]["text"]

@@ -217,10 +217,11 @@ def test_deciding_with_a_learned_policy_loads_no_training_code(tmp_path: Path) -
     loaded = json.loads(done.stdout)
     rooms = {".".join(name.split(".")[:2]) for name in loaded}
     assert not rooms & {"torch", "scipy", "headway.learn", "headway.cli"}
-    # what `worth` of a task needs, and no examiner
+    # what `worth` of a task and its next step need, and no examiner
     assert {name for name in loaded if name.startswith("headway.prove.")} <= {
         "headway.prove.worth",
         "headway.prove.intervals",
+        "headway.prove.look",
         "headway.prove.log",
         "headway.prove.sequential",
     }

@@ -580,6 +580,7 @@ export interface KitAnswer {
   summary: string;
   built_in: boolean;
   problem?: string;
+  kinds?: string[];
   families?: string[];
   worlds?: string[];
   encoders?: string[];

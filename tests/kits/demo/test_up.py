@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headway
-from headway.kits.demo.planted import PLANTED, SETTINGS, plant, prepare
+from headway.kits.demo.planted import MARK, PLANTED, plant, prepare
 from headway.kits.demo.traffic import Demo
 from headway.nouns.errors import Conflict
 from headway.settings import load
@@ -23,8 +23,10 @@ def test_the_demos_settings_load_and_mark_everything(tmp_path):
     loaded = load(tmp_path, {})
     assert loaded.store.synthetic
     assert set(loaded.tasks) == {"route", "draft"}
+    written = (tmp_path / "headway.toml").read_text("utf-8")
+    assert written.startswith(MARK)
     prepare(tmp_path)  # a second run in the same folder works
-    assert (tmp_path / "headway.toml").read_text("utf-8") == SETTINGS
+    assert (tmp_path / "headway.toml").read_text("utf-8") == written
 
 
 def test_the_demo_refuses_a_real_project(tmp_path):
