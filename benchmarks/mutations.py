@@ -35,7 +35,7 @@ from headway.encode import encoder as encoder_of
 from headway.kits.practice.fit import Practice, practise
 from headway.kits.practice.threads import one_thread
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.corpus import CheckedPrompt, corpus
+from headway.kits.prompts.checked_prompts import CheckedPrompt, corpus
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.world import PromptsWorld, after, may

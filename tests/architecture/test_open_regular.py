@@ -18,7 +18,7 @@ ALLOWED = {
     "serve/metrics.py": (1, "files of our own workers, in a folder that only we can write"),
     "client/process.py": (1, "the log of a server that this process started"),
     "loop/when.py": (1, "/proc"),
-    "loop/page_link.py": (1, "/proc"),
+    "loop/address.py": (1, "/proc"),
     "kits/sandbox/cgroup.py": (2, "/sys and /proc"),
     "kits/sandbox/launch.py": (2, "/proc"),
     "kits/sandbox/server.py": (1, "a pipe of our own; runs without this package"),

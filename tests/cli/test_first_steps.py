@@ -136,7 +136,7 @@ def test_the_next_command_of_a_dry_run_keeps_the_options_and_works(declared: Pat
 
 def test_suggested_commands_name_the_folder_in_each_part(declared: Path) -> None:
     from headway.cli.output import Output
-    from headway.cli.verb import Session
+    from headway.cli.verbs import Session
 
     both = Session(declared, Output()).command("headway init && headway status")
     assert both == f"headway -C {declared} init && headway -C {declared} status"

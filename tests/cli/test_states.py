@@ -12,7 +12,7 @@ import pytest
 
 import headway
 from headway.kits.agents.mcp import Tools
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.evidence import SAME_CHOICES, VerdictWord, Waiting
 from headway.project import Project
 from headway.project.alarm import AlarmDetail, raise_alarm

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.nouns.kit import catalogue, load
-from headway.nouns.knob import Knob, knobs_of
+from headway.nouns.knobs import Knob, knobs_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "knobs.md"
 HEAD = """# Knobs

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.encode import encoder
-from headway.encode.fit import Tracker, fit
 from headway.encode.state import GRID, LIMIT, Features
+from headway.encode.tracker import Tracker, fit
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.protocols import Encoder, Floats
 from headway.nouns.records import Situation

@@ -23,7 +23,7 @@ __all__ = ["served"]
 
 MARK = "import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n"
 COMMAND = """
-from headway.cli.verb import verb
+from headway.cli.verbs import verb
 @verb("hello", "headway hello", "headway hello --json")
 def hello(session):
     "Say hello."
@@ -31,7 +31,7 @@ def hello(session):
 """
 HOOK = """
 import click
-from headway.cli.verb import OptionHook
+from headway.cli.verbs import OptionHook
 def run(session, values):
     del values["loud"]
 LEARN = OptionHook(options=(click.Option(["--loud"], is_flag=True),), run=run)

@@ -9,7 +9,7 @@ import pytest
 from headway.kits.grow.knobs import knobs_from
 from headway.nouns.errors import InvalidSettings
 from headway.nouns.kit import catalogue, load
-from headway.nouns.knob import knobs_of
+from headway.nouns.knobs import knobs_of
 from tests.cli.terminal import headway
 from tests.docs.knobs_page import PAGE, page
 from tests.learn.logs import MemoryLog, identity

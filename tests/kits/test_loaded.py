@@ -18,7 +18,7 @@ __all__ = ["served"]
 
 ROUTES = """
 import sys
-from headway.serve.endpoint import endpoint
+from headway.serve.endpoints import endpoint
 
 @endpoint("GET", "/v1/kits/spy/modules", gives=list[str], scope="decide")
 def modules(call):

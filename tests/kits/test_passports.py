@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from headway import testing
-from headway.cli.verb import OptionHook
+from headway.cli.verbs import OptionHook
 from headway.kits.data import Format
 from headway.nouns.kind import Kind
 from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, catalogue, load
-from headway.serve.endpoint import endpoints_of
+from headway.serve.endpoints import endpoints_of
 from headway.settings import TaskSettings
 from headway.settings.strict import fields_of, keys_of
 

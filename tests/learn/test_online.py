@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headway.decide.bandit import Bandit
 from headway.decide.posteriors import Linear
 from headway.encode import encoder
-from headway.encode.fit import fit
+from headway.encode.tracker import fit
 from headway.learn.online import State, tensors_of
 from headway.learn.posterior import held_back, linear_posterior, penalties
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from headway.loop.crew import ProcessCrew
-from headway.loop.learn_tasks import learn_tasks
+from headway.loop.learn_shards import learn_tasks
 from headway.project import Project
 from tests.cli.terminal import headway
 from tests.loop.crew_work import MortalCrew

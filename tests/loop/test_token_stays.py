@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.loop.address import page_link, running_url
 from headway.loop.health import healthy
-from headway.loop.page_link import page_link, running_url
 from tests.cli.terminal import headway
 
 TAKES = """import os, socket

@@ -14,7 +14,7 @@ from headway.observe.engines import open_database
 from headway.observe.jobs import Jobs
 from headway.observe.keys import Keys
 from headway.observe.query import Query
-from headway.observe.settle import settle
+from headway.observe.settler import settle
 from headway.promote.ledger import Entry, Ledger
 from tests.observe.conftest import Ground, lay, make
 

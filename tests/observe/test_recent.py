@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from headway.observe.recent import RunningMean, recent
+from headway.observe.recent_rows import RunningMean, recent
 from headway.project import Project
 
 

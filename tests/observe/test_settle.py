@@ -7,7 +7,7 @@ import pytest
 from headway.nouns.ids import episode_id
 from headway.nouns.records import Outcome, Signal
 from headway.observe.experience import PARTS, Recorded, part_of
-from headway.observe.settle import settle
+from headway.observe.settler import settle
 from headway.observe.store import Store
 
 NOW = 2_000_000_000.0

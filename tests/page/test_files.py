@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from headway.serve import page as page_files
-from headway.serve.endpoint import Call
+from headway.serve.endpoints import Call
 from tests.page.browser import serving
 from tests.page.conftest import ROOT, need
 

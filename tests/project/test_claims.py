@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import GateRefused
 from headway.nouns.evidence import Verdict
 from headway.nouns.ids import decision_id
 from headway.project import Project
-from headway.promote.next_step import next_step
+from headway.promote.next_steps import next_step
 
 TOML = """[tasks.ask]
 actions = ["a", "b"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import GateRefused, InvalidInput
 from headway.project import Project
 

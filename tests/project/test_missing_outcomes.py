@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Verdict
 from headway.project import Project

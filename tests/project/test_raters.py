@@ -121,7 +121,7 @@ def test_the_weights_reach_the_learner_and_the_online_state(opened: Opened) -> N
 
 @pytest.mark.engines(slow="postgresql", why="it is about learning")
 def test_an_online_state_removes_weighted_rows_exactly(opened: Opened) -> None:
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
     from headway.learn import online
     from tests.families import encoder
 

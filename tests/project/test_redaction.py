@@ -91,7 +91,7 @@ def test_an_unknown_kind_of_secret_suggests_the_nearest_one(opened: Opened) -> N
 
 
 def test_the_encoder_does_not_see_the_marks(opened: Opened) -> None:
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
     from headway.nouns.records import Situation
     from tests.families import encoder
 

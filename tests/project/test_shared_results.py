@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headway.nouns.evidence import Verdict
-from headway.observe.shared_results import shared_results
+from headway.observe.sharing import shared_results
 from headway.project import Project
 from tests.project.test_claims import Clock
 

@@ -13,7 +13,7 @@ import pytest
 import headway
 from headway.project import Project
 from headway.reward.compose import Rewards
-from headway.reward.cost_terms import cost_signal, cost_terms, weight_text
+from headway.reward.costs import cost_signal, cost_terms, weight_text
 
 PRICES = {"small": 0.001, "large": 0.004}
 Outcome = Callable[[str, random.Random], dict[str, float]]

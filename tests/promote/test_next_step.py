@@ -23,7 +23,7 @@ from headway.project import Project
 from headway.project.prove.terms import present_terms
 from headway.promote.gate import Admission, verdict
 from headway.promote.ledger import Entry
-from headway.promote.next_step import _URGENCY, FIRST_STEP, Activity, most_urgent, next_step
+from headway.promote.next_steps import _URGENCY, FIRST_STEP, Activity, most_urgent, next_step
 from headway.promote.standing import CandidatePolicy, CurrentPolicy, Standing
 from headway.serve.routes.recent import VerdictAnswer
 from tests.cli.command_line import parse

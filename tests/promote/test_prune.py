@@ -8,8 +8,8 @@ from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.project import Project
 from headway.promote.ledger import Entry, Ledger
-from headway.promote.prune import GRACE_S, KEPT, KEPT_CANDIDATES, prune, surplus_candidates
 from headway.promote.registry import Registry
+from headway.promote.surplus import GRACE_S, KEPT, KEPT_CANDIDATES, prune, surplus_candidates
 from tests.promote.test_bundle import TENSORS, header
 
 LONG_AFTER = 1e6
@@ -87,7 +87,7 @@ def test_other_tasks_and_other_bundles_are_unchanged(ledger, registry, publish):
 
 
 def test_an_interrupted_prune_is_finished_by_the_next(ledger, registry, publish, monkeypatch):
-    monkeypatch.setattr("headway.promote.prune._PAGE", 3)
+    monkeypatch.setattr("headway.promote.surplus._PAGE", 3)
     made = [publish() for _ in range(KEPT + 20)]
 
     class Killed(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.nouns.errors import InvalidInput
-from headway.serve.endpoint import refuse_duplicate_keys
+from headway.serve.endpoints import refuse_duplicate_keys
 from tests.serve.conftest import ASK, JSON, Running
 
 WHOLE = b"0\r\n\r\n"

@@ -15,7 +15,7 @@ from headway.serve.routing import Routes
 
 GOOD = """
 import msgspec
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 
 class DecisionRequest(strict):            # a name that the core uses too
     colour: str
@@ -32,7 +32,7 @@ def decide(call: Call, body: DecisionRequest) -> Colours:
     return Colours([body.colour])
 """
 ROUTE = """
-from headway.serve.endpoint import Call, endpoint
+from headway.serve.endpoints import Call, endpoint
 
 @endpoint({arguments})
 def paint(call: Call) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.nouns.errors import InvalidInput
-from headway.serve.endpoint import Call, Endpoint, endpoint, path_pattern
+from headway.serve.endpoints import Call, Endpoint, endpoint, path_pattern
 from headway.serve.errors import Refused
 from headway.serve.routing import Routes
 

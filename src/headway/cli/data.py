@@ -11,7 +11,7 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import document_of, render, renders
 from headway.cli.times import parse_time
-from headway.cli.verb import Session, Verbs, quoted, verb
+from headway.cli.verbs import Session, Verbs, quoted, verb
 from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from headway.cli.in_use import known
-from headway.cli.verb import Session, Verbs, command_at
+from headway.cli.verbs import Session, Verbs, command_at
 from headway.nouns.errors import Conflict
 
 _DEFAULT = "route"

@@ -19,7 +19,7 @@ from headway.cli.format import NONE
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns.errors import HeadwayError
 from headway.nouns.finding import Finding
 from headway.nouns.kit import REPAIR, Catalogue

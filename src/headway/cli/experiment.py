@@ -10,7 +10,7 @@ import click
 from headway.cli.format import interval, minute, percent, signed
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, Verbs, task_argument, verb
+from headway.cli.verbs import Session, Verbs, task_argument, verb
 
 if TYPE_CHECKING:
     from headway.nouns.experiment import ExperimentState

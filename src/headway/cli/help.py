@@ -9,7 +9,7 @@ import click
 from headway.cli.glossary import find_term
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 
 
 @verb("help", "headway help", "headway help propensity")

@@ -12,7 +12,7 @@ from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.times import parse_duration
-from headway.cli.verb import Session, Verbs, quoted, verb
+from headway.cli.verbs import Session, Verbs, quoted, verb
 from headway.observe.keys import SCOPES, Keys
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns.kit import Kit, installed
 
 _FIELDS = ("kinds", "families", "worlds", "encoders", "formats", "evidence", "commands")

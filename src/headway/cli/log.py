@@ -9,7 +9,7 @@ import click
 from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 from headway.nouns.story import StoryEvent, TaskStory
 
 

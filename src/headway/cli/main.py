@@ -18,7 +18,7 @@ import click
 
 from headway.cli.in_use import known, working_in
 from headway.cli.output import Output
-from headway.cli.verb import command_at, json_option, project_option, unknown_command, write_examples
+from headway.cli.verbs import command_at, json_option, project_option, unknown_command, write_examples
 from headway.nouns.errors import HeadwayError
 from headway.nouns.kit import Command
 

@@ -11,7 +11,7 @@ import click
 from headway.cli.format import NONE, minute, percent
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 
 if TYPE_CHECKING:
     from headway.nouns.experiment import VerdictCost

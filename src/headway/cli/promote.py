@@ -10,7 +10,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 
 
 @verb("promote", "headway promote route", "headway promote route --policy bandit@4f2a --canary 0.2")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 
 NOT_PASSED = 3
 

@@ -13,7 +13,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.cli.verbs import Session, quoted, task_argument, verb
 from headway.cli.verdict import verdict_document
 from headway.nouns.errors import UnknownName
 from headway.nouns.evidence import Verdict

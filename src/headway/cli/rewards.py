@@ -8,7 +8,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, Verbs, task_argument, verb
+from headway.cli.verbs import Session, Verbs, task_argument, verb
 
 
 @click.group("rewards", cls=Verbs, examples=("headway rewards analyze route", "headway rewards rescore route"))

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns.errors import UnknownName
 
 if TYPE_CHECKING:

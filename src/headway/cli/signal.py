@@ -10,7 +10,7 @@ import click
 from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, pairs, quoted, verb
+from headway.cli.verbs import Session, pairs, quoted, verb
 from headway.nouns.errors import InvalidInput
 from headway.nouns.ids import is_episode, parse_decision_id
 from headway.nouns.records import Outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.cli.experiment import experiment_line
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns.status import ProjectStatus, TaskStatus
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.executable import path_line, program
 from headway.cli.output import Output
-from headway.cli.program import path_line, program
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, verb
+from headway.cli.verbs import Session, quoted, verb
 from headway.nouns.kit import Catalogue, catalogue, load
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def first_request(settings: Settings, url: str) -> str:
 
 def _commands(session: Session, url: str) -> list[str]:
     """The first decision and signal of this project's own task."""
-    from headway.reward.cost_terms import is_cost
+    from headway.reward.costs import is_cost
     from headway.settings import load as load_settings
 
     settings = load_settings(session.folder)

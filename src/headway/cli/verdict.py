@@ -8,7 +8,7 @@ from typing import Any
 from headway.cli.format import counts, number, percent
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.nouns.conclusion import conclusion, gap
+from headway.nouns.conclusions import conclusion, gap
 from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict, VerdictWord
 from headway.nouns.times import rfc3339
 

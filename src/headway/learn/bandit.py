@@ -21,9 +21,9 @@ import numpy as np
 
 from headway.decide.acting import explorer
 from headway.decide.exact import rounded
-from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
+from headway.encode.tracker import Tracker
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
 from headway.learn.counts import count_row, no_counts, nothing_to_learn

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knob import knobs_of
+from headway.nouns.knobs import knobs_of
 
 _DEEPEST, _WIDEST = 6, 4096
 

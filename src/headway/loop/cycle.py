@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headway.loop.due import Due, Marks, question, window_of
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput
 from headway.nouns.protocols import Progress
-from headway.promote.next_step import next_step
+from headway.promote.next_steps import next_step
 
 if TYPE_CHECKING:
     from headway.nouns.evidence import Verdict

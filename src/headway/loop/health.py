@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from headway.files import read_regular
-from headway.loop.page_link import running_address
+from headway.loop.address import running_address
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from headway.client.children import ChildEvent, Children
 from headway.client.process import Child, exit_words
+from headway.loop.address import page_link
 from headway.loop.lock import held
-from headway.loop.page_link import page_link
 
 LOCK = Path("run", "up.lock")
 _START_S = 60.0  # a server that is not ready by then has failed

@@ -35,7 +35,7 @@ from headway.nouns.protocols import Clock, Progress, Teller
 from headway.observe.damage import UNREADABLE
 from headway.observe.jobs import Job, Jobs, at_work
 from headway.project import Project
-from headway.promote.next_step import next_step
+from headway.promote.next_steps import next_step
 from headway.promote.standing import Standing
 
 __all__ = ["LOCK", "WORKER", "Stopped", "TaskCheck", "Watch"]

@@ -18,7 +18,7 @@ from headway.nouns.records import Settled
 from headway.observe.experience import LEARNED_PARTS, Recorded, part_of, split_by, without
 from headway.observe.run_log import RunLog, drop_old_runs
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
-from headway.promote.prune import prune
+from headway.promote.surplus import prune
 
 if TYPE_CHECKING:
     from headway.learn.age import Ages

@@ -22,7 +22,7 @@ from headway.nouns.errors import UnknownName
 from headway.observe.experience import PARTS, SplitBy
 from headway.promote.bundle import specs
 from headway.promote.ledger import Entry, EntryKind
-from headway.promote.prune import surplus_candidates
+from headway.promote.surplus import surplus_candidates
 
 if TYPE_CHECKING:
     from headway.nouns.protocols import Learned

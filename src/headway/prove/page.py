@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.nouns.conclusion import conclusion, gap
+from headway.nouns.conclusions import conclusion, gap
 from headway.nouns.evidence import Estimate, Evidence, Verdict
 from headway.prove.sequential import E_PROCESS
 

@@ -12,7 +12,7 @@ import msgspec
 from headway.nouns.kit import Catalogue, catalogue
 from headway.project import Project
 from headway.serve import openapi, page
-from headway.serve.endpoint import Endpoint, endpoints_of
+from headway.serve.endpoints import Endpoint, endpoints_of
 from headway.serve.guard import RequestGuard
 from headway.serve.hosts import Hosts
 from headway.serve.kit_routes import kit_endpoints

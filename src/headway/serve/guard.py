@@ -18,7 +18,7 @@ from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defi
 
 from headway.nouns.errors import Busy, Unavailable
 from headway.serve.auth import NOBODY, PROOF, Caller
-from headway.serve.endpoint import SENT, Call, Endpoint, Reply, Stream
+from headway.serve.endpoints import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem, unexpected
 from headway.serve.hosts import Hosts
 from headway.serve.local import FORWARDED

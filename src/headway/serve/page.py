@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.serve.endpoint import Call, Reply, endpoint
+from headway.serve.endpoints import Call, Reply, endpoint
 from headway.serve.errors import Refused
 
 STATIC = Path(__file__).parent / "static"

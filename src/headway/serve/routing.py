@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from headway.nouns.errors import InvalidInput
-from headway.serve.endpoint import Endpoint
+from headway.serve.endpoints import Endpoint
 from headway.serve.errors import Refused
 
 _NO_PARAMETERS: Mapping[str, str] = {}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.serve.endpoint import strict
+from headway.serve.endpoints import strict
 
 LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
 

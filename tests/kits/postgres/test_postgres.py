@@ -14,7 +14,7 @@ from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings, Unavai
 from headway.nouns.records import Outcome, Signal
 from headway.observe.engines import open_database
 from headway.observe.names import Interner
-from headway.observe.settle import settle
+from headway.observe.settler import settle
 from tests.observe.conftest import lay, make
 from tests.postgres import Server
 

@@ -202,7 +202,7 @@ def test_doubly_robust_rewards_are_unbiased_for_any_logging_policy() -> None:
         reward = float(rng.random() < means[arm])
         situation = Situation(task="t", state={"x": float(rng.normal())})
         rows.append(row(number, situation, ARMS[arm], reward, propensity=float(shares[arm])))
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
 
     features = fit(row.decision.situation for row in rows)
     log = gather(rows, features, None, list(ARMS), most=10_000, rng=rng)
@@ -239,7 +239,7 @@ def test_a_row_of_unknown_propensity_trains_the_model_but_adds_no_correction() -
         replace(example, decision=replace(example.decision, propensity=0.0)) if place % 2 else example
         for place, example in enumerate(rows)
     ]
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
 
     features = fit(row.decision.situation for row in rows)
     log = gather(rows, features, None, list(ARMS), most=100, rng=np.random.default_rng(1))

@@ -11,8 +11,8 @@ import pytest
 
 from headway.kits.practice import environments
 from headway.kits.practice.environments import copies, environment
-from headway.kits.practice.fresh import EPISODES, LOOK, WORLD, fresh_seed
 from headway.kits.practice.play import play
+from headway.kits.practice.world_evidence import EPISODES, LOOK, WORLD, fresh_seed
 from headway.nouns.errors import GateRefused, InvalidInput, MissingExtra
 from headway.nouns.evidence import Plan
 from headway.nouns.kit import catalogue
@@ -171,7 +171,7 @@ def test_status_recommends_no_proof_without_the_world(tmp_path: Path, monkeypatc
         publish(project, "left")
         assert project.next_step("coins").verb == "prove"
         project.catalogue = catalogue()
-        monkeypatch.setattr("headway.kits.practice.fresh.find_spec", lambda name: None)
+        monkeypatch.setattr("headway.kits.practice.world_evidence.find_spec", lambda name: None)
         step = project.next_step("coins")
         assert step.verb == "doctor"
         assert "gymnasium" in step.why

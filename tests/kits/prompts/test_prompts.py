@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from headway.encode.hashing import HashingEncoder
 from headway.kits.models.language import Completion, Delta, Scored
 from headway.kits.models.language import Prompt as Asked
+from headway.kits.prompts.checked_prompts import CLASSES, corpus, validated
 from headway.kits.prompts.checks import check, code_in, json_in
-from headway.kits.prompts.corpus import CLASSES, corpus, validated
 from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.phrases import examples

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.kits.sandbox import Limits
-from headway.kits.sandbox.pairs import PairRunner, pairs
+from headway.kits.sandbox.pair_runners import PairRunner, pairs
 
 LIMITS = Limits(wall_s=2.5, cpu_s=0.4, memory_bytes=128 << 20, processes=8, disk_bytes=4 << 20)
 SECRET = 987654321  # an expected value that no solution can compute

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from headway.kits.sandbox.launch import interpreter
-from headway.kits.sandbox.pairs import WarmPairs
+from headway.kits.sandbox.pair_runners import WarmPairs
 from headway.kits.simulator import pair
 from headway.kits.simulator.judge import CodeJudge, JudgeJob, JudgeResult
 from headway.kits.simulator.problem import CodeProblem

@@ -7,7 +7,7 @@ import numpy as np
 
 from headway.decide import explore
 from headway.nouns.errors import InvalidInput
-from headway.nouns.knob import knob
+from headway.nouns.knobs import knob
 from headway.nouns.protocols import Learned, Opinions
 
 

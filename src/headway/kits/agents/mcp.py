@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from headway.kits.next_action.rank import Ranked, asked_about
-from headway.kits.next_action.rank import rank as ranked
+from headway.kits.next_action.ranking import Ranked, asked_about
+from headway.kits.next_action.ranking import rank as ranked
 from headway.nouns.errors import HeadwayError, MissingExtra
 from headway.nouns.wire import document
 from headway.project import Project

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.nouns.errors import InvalidSettings
-from headway.nouns.knob import changed, knob
+from headway.nouns.knobs import changed, knob
 
 _CHOICES = {"schedule": ("constant", "linear"), "returns": ("popart", "none"), "entropy_by": ("use", "head")}
 

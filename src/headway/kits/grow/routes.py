@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from headway.kits.grow.shown import GrowEvaluation, kept_evaluations
 from headway.nouns.errors import UnknownName, did_you_mean
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 
 
 class GrowAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import click
 from headway.cli.format import megabytes
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, Verbs, quoted, verb
+from headway.cli.verbs import Session, Verbs, quoted, verb
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel

@@ -54,8 +54,8 @@ KIT = Kit(
         ),
     },
     verbs={
-        "rank": "headway.kits.next_action.rank:rank",
-        "latest_situation": "headway.kits.next_action.rank:latest_situation",
+        "rank": "headway.kits.next_action.ranking:rank",
+        "latest_situation": "headway.kits.next_action.ranking:latest_situation",
     },
     calls={
         "rank": "headway.kits.next_action.calls:rank",

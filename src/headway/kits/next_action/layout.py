@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.fit import fit
 from headway.encode.state import Features
+from headway.encode.tracker import fit
 from headway.kits.next_action.shapes import STEPS
 from headway.nouns.errors import Damaged, InvalidInput, did_you_mean
 from headway.nouns.protocols import Encoder, Floats

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from headway.kits.next_action.calibration import CalibrationWindow, window, windows
-from headway.kits.next_action.rank import Ranked
+from headway.kits.next_action.ranking import Ranked
 from headway.nouns.checkpoint import PolicyRef
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Candidate, Settled, Situation

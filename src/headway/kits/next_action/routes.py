@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.next_action.predictions import PredictionReport
-from headway.kits.next_action.rank import asked_about
-from headway.kits.next_action.rank import rank as ranked
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.kits.next_action.ranking import asked_about
+from headway.kits.next_action.ranking import rank as ranked
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Candidates, State, Text, described
 
 

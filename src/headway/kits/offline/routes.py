@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from headway.nouns.errors import Busy, InvalidInput, Unavailable
-from headway.serve.endpoint import Call, endpoint
+from headway.serve.endpoints import Call, endpoint
 
 _PATIENCE_S = 120.0
 _WAIT_S = 10.0  # for the curve of somebody else

@@ -36,7 +36,7 @@ class TradedSignals:
 
 def traded_signals(project: Project, task: str, quality: str | None = None, cost: str | None = None) -> TradedSignals:
     """The signals that are named, or else the task's reward without cost and the signal that counts its money."""
-    from headway.reward.cost_terms import cost_signal, cost_terms
+    from headway.reward.costs import cost_signal, cost_terms
 
     rewards = project.rewards(task)
     sent = project.query.signal_names(task)
@@ -72,7 +72,7 @@ def traded(
     """The curve of quality against cost over the newest decisions; see `traded_signals` for the defaults."""
     import numpy as np
 
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
     from headway.kits.offline.tradeoff import tradeoff
     from headway.observe.since import latest_draws
     from headway.project import encoder_spec, speaking

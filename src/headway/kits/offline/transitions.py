@@ -20,9 +20,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
+from headway.encode.tracker import Tracker
 from headway.kits.practice.logged import LoggedRows
 from headway.learn.counts import count_row, no_counts, nothing_to_learn
 from headway.nouns.errors import InvalidInput

@@ -31,7 +31,7 @@ KIT = Kit(
             evidence=("world", "log"),
         ),
     },
-    evidence={"world": "headway.kits.practice.fresh:WORLD"},
+    evidence={"world": "headway.kits.practice.world_evidence:WORLD"},
     worlds={
         "cartpole": "headway.kits.practice.environments:cartpole",
         "acrobot": "headway.kits.practice.environments:acrobot",

@@ -11,7 +11,7 @@ import click
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import WORKERS, OptionHook, Session, pairs, typed
+from headway.cli.verbs import WORKERS, OptionHook, Session, pairs, typed
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:

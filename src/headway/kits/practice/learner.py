@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.fit import Tracker
 from headway.encode.state import Features
 from headway.encode.text import uncached
+from headway.encode.tracker import Tracker
 from headway.kits.practice import logged
 from headway.kits.practice.climb import climb
 from headway.kits.practice.engine import NumpyEngine, shape_of

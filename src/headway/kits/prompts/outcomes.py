@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.models.language import Completion, Generator, Prompt, Turn
+from headway.kits.prompts.checked_prompts import CheckedPrompt
 from headway.kits.prompts.checks import CheckResult, check
-from headway.kits.prompts.corpus import CheckedPrompt
 from headway.kits.sandbox import Sandbox
 from headway.nouns.errors import Unavailable
 from headway.nouns.protocols import Floats

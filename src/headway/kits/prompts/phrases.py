@@ -17,7 +17,7 @@ from importlib.resources import files
 from random import Random
 from typing import Literal
 
-from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.checked_prompts import CLASSES
 from headway.nouns.errors import InvalidInput
 
 Part = Literal["train", "test"]

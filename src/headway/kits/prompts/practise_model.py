@@ -22,7 +22,7 @@ import numpy as np
 
 from headway.kits.practice.run import Practised, SnapshotFolder, publish_practised, slug
 from headway.kits.prompts.answers import Remembered
-from headway.kits.prompts.corpus import CLASSES, CheckedPrompt, corpus
+from headway.kits.prompts.checked_prompts import CLASSES, CheckedPrompt, corpus
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.outcomes import Outcomes, checked
 from headway.kits.prompts.practise_synthetic import TASK, choosers

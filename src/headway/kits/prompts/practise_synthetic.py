@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headway.kits.practice.run import publish_practised
-from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.synthetic import Chooser, Synthetic, synthetic

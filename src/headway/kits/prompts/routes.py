@@ -18,7 +18,7 @@ from headway.kits.prompts.experiences import Step
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.service import LEAST, Embedded, service
 from headway.nouns.errors import Unavailable
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.routes.tasks import need_worker
 from headway.serve.wire import NAME, matching
 

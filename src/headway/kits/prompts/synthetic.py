@@ -25,7 +25,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts.corpus import CLASSES
+from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.phrases import Example, Part, examples
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts.corpus import CheckedPrompt
+from headway.kits.prompts.checked_prompts import CheckedPrompt
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.outcomes import Outcomes
 from headway.kits.prompts.synthetic import Chooser

@@ -25,7 +25,7 @@ from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstrea
 from headway.kits.proxy.wire import ApiFormat
 from headway.kits.reply.chat_completions import completion
 from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.serve.endpoint import Call, Reply, Stream
+from headway.serve.endpoints import Call, Reply, Stream
 from headway.serve.errors import ErrorBody, problem
 from headway.settings import TaskSettings
 

@@ -21,7 +21,7 @@ from headway.kits.proxy.wire import (
     prepared,
     raw,
 )
-from headway.serve.endpoint import Call
+from headway.serve.endpoints import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.errors import InvalidInput
-from headway.serve.endpoint import Call, strict
+from headway.serve.endpoints import Call, strict
 from headway.serve.wire import Name, State
 
 Body = dict[str, msgspec.Raw]  # values keep the client's bytes

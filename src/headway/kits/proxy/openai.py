@@ -20,7 +20,7 @@ from headway.kits.proxy.openai_responses import Responses
 from headway.kits.proxy.upstreams import upstreams_of
 from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.times import rfc3339
-from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
 
 _CHAT, _RESPONSES = Chat(), Responses()
 _post = partial(

@@ -20,7 +20,7 @@ from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, Ups
 from headway.kits.proxy.wire import ApiFormat, StreamRewriter, TokenUsage, malformed
 from headway.nouns.errors import HeadwayError, InvalidInput
 from headway.nouns.records import Decision
-from headway.serve.endpoint import Call
+from headway.serve.endpoints import Call
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 

@@ -26,7 +26,7 @@ from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
 from headway.nouns.errors import HeadwayError
 from headway.nouns.records import Decision
 from headway.project import Ask, Details
-from headway.serve.endpoint import Call, Reply, Stream
+from headway.serve.endpoints import Call, Reply, Stream
 from headway.serve.errors import ErrorDetail
 from headway.settings import Upstream
 

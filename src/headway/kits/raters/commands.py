@@ -13,7 +13,7 @@ from headway.cli.format import number, percent
 from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREEN, GREY, ORANGE, figure_class
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 
 if TYPE_CHECKING:
     from headway.kits.raters.compare import Question

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from headway.nouns.errors import InvalidInput, did_you_mean
 from headway.nouns.records import Decision
-from headway.observe.settle import given
+from headway.observe.settler import given
 from headway.reward.agree import by_signal
 from headway.reward.compose import Rewards
 from headway.reward.raters import Agreed

@@ -12,7 +12,7 @@ from headway.kits.models.language import Completion, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, keep, prepare
 from headway.kits.reply.replies import deltas
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.serve.endpoint import Call, Reply, Stream
+from headway.serve.endpoints import Call, Reply, Stream
 from headway.serve.errors import problem
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -15,7 +15,7 @@ from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns.checkpoint import PolicyRef
 from headway.project import Project
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.errors import Refused
 
 _TRIES = 3  # questions, while both policies give the same reply

@@ -15,7 +15,7 @@ from headway.kits.reply.ratings import comment, latest_replies, rate, withdraw
 from headway.nouns.records import Decision, Signal
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Text
 
 if TYPE_CHECKING:

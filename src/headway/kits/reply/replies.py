@@ -12,7 +12,7 @@ from headway.kits.models.language import Completion, Delta, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, generator_of, keep, prepare
 from headway.kits.reply.client import AsyncLanguageWorker
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
-from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import problem
 from headway.serve.wire import Text
 

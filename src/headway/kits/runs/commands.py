@@ -10,7 +10,7 @@ import click
 from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.kits.runs.training_runs import MetricCurves, TrainingRun
 from headway.nouns.errors import InvalidInput
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from headway.kits.runs.training_runs import TrainingRun, ask_to_stop, list_runs, read_curves
 from headway.nouns.times import rfc3339
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 
 
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@
 
 Tests that are data (`visible`, `hidden`) are compared, and tests that are code (`tests`) run, in another process than
 the solution, which learns the arguments of a call and nothing else. Numbers are equal within 1e-9, tuples equal lists,
-True is not 1. Under bubblewrap one start serves many problems; see headway.kits.sandbox.pairs.
+True is not 1. Under bubblewrap one start serves many problems; see headway.kits.sandbox.pair_runners.
 
 `error` means that the sandbox could not run, or that the tests of the problem cannot be loaded. A solution cannot
 cause it: one that ends its sandbox has failed.
@@ -24,7 +24,7 @@ from typing import Any, Self
 import msgspec
 
 from headway.kits.sandbox import Limits, Status
-from headway.kits.sandbox.pairs import PairReport, pairs
+from headway.kits.sandbox.pair_runners import PairReport, pairs
 from headway.kits.simulator.problem import CodeProblem
 
 LIMITS = Limits(wall_s=5.0, cpu_s=3.0, memory_bytes=256 << 20, processes=8, disk_bytes=16 << 20)

@@ -1,6 +1,6 @@
 """What runs inside a sandbox: a solution that answers calls, and the tests that ask. Standard library only.
 
-`solution` and `tests` run in two processes (headway.kits.sandbox.pairs). Values travel between them in a typed plain
+`solution` and `tests` run in two processes (headway.kits.sandbox.pair_runners). Values travel in a typed plain
 encoding: JSON, with {"t": type, "v": value} for what JSON lacks. No object of the solution ever reaches the tests, so
 it cannot redefine equality, and the solution learns arguments only, never what is expected.
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import HeadwayError
 from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, most_apart
 from headway.nouns.ids import parse_decision_id
@@ -25,8 +25,8 @@ from headway.project.prove.standing import standing
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
 from headway.project.signal import unread
 from headway.promote import gate
-from headway.promote.next_step import Activity, most_urgent
-from headway.promote.next_step import next_step as step_of
+from headway.promote.next_steps import Activity, most_urgent
+from headway.promote.next_steps import next_step as step_of
 from headway.promote.standing import CandidatePolicy, Standing
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns.conclusion import conclusion
+from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import HeadwayError
 from headway.nouns.story import StoryEvent, StoryKind, TaskStory
 from headway.observe.history import config_changes, first_decision

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns.conclusion import gap as signed
+from headway.nouns.conclusions import gap as signed
 from headway.nouns.errors import HeadwayError
 from headway.nouns.times import rfc3339
 from headway.nouns.worth import TaskWorth, day_of, money, worth_text
 from headway.observe.since import count_since, latest_draws
 from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
-from headway.reward.cost_terms import cost_signal, cost_terms, unit_of, weight_text
+from headway.reward.costs import cost_signal, cost_terms, unit_of, weight_text
 from headway.reward.presets import PRESETS
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from headway.observe.damage import damaged
 from headway.observe.engines import open_database
 from headway.observe.query import Query
 from headway.observe.redact import Redactor
-from headway.observe.settle import Agree
-from headway.observe.settle import settle as settle_task
+from headway.observe.settler import Agree
+from headway.observe.settler import settle as settle_task
 from headway.observe.store import Store
 from headway.observe.totals import keep_totals
 from headway.observe.writer import Writer

@@ -18,7 +18,7 @@ from headway.observe.kin import unrepeated
 from headway.observe.moments import ahead, first_signals, same_moment
 from headway.observe.outcomes import cut_rewards
 from headway.observe.rows import dumps
-from headway.observe.shared_results import shared_results
+from headway.observe.sharing import shared_results
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove.diagnostics import Window

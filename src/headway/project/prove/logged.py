@@ -129,7 +129,7 @@ def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
 
 def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
-    from headway.encode.fit import fit
+    from headway.encode.tracker import fit
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
 

@@ -15,7 +15,7 @@ from headway.nouns.records import Decision, Outcome, is_own
 from headway.nouns.times import parse_rfc3339, rfc3339
 from headway.observe.search import DecisionFilter, find_decisions
 from headway.project import Ask, Considered, Details, Project
-from headway.serve.endpoint import SENT, Call, Sent, endpoint, strict
+from headway.serve.endpoints import SENT, Call, Sent, endpoint, strict
 from headway.serve.wire import (
     DecisionAnswer,
     DecisionBatch,

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from headway.nouns.experiment import ExperimentState
 from headway.promote.ledger import Entry
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.routes.policies import TaskQuery, Why, tasks_of
 
 

@@ -15,7 +15,7 @@ from headway.nouns.times import rfc3339
 from headway.observe.keys import Keys
 from headway.observe.redact import Redactor
 from headway.project import WrittenWeight, write_weight
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import SignalName
 from headway.settings import settings_lines
 

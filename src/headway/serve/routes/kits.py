@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.serve.endpoint import Call, endpoint
+from headway.serve.endpoints import Call, endpoint
 from headway.serve.kit_routes import route_problems
 
 

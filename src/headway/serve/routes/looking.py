@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from headway.nouns.story import TaskStory
 from headway.serve.auth import FRESH_LINK
-from headway.serve.endpoint import Call, Reply, Stream, endpoint, strict
+from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import Refused
 from headway.serve.page import HTML
 

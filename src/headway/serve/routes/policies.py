@@ -11,7 +11,7 @@ from msgspec import Meta
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.times import rfc3339
 from headway.promote.ledger import Entry
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Task
 
 Rater = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns.status import NextStep
-from headway.observe.recent import Recent
-from headway.observe.recent import recent as sum_up
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.observe.recent_rows import Recent
+from headway.observe.recent_rows import recent as sum_up
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.settings import TaskSettings
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from headway.nouns.errors import InvalidInput
 from headway.nouns.records import Signal
-from headway.serve.endpoint import Call, Reply, endpoint, strict
+from headway.serve.endpoints import Call, Reply, endpoint, strict
 from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
 
 _MOST_KEY = 200

@@ -12,7 +12,7 @@ from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
 from headway.nouns.status import TaskStatus
 from headway.nouns.times import rfc3339
 from headway.observe.jobs import Job, worker_there
-from headway.serve.endpoint import Call, endpoint, strict
+from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import matching
 
 _LEARNS_PER_MINUTE = 6  # of a key; callers on this machine without one share it

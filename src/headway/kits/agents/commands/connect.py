@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.executable import program, program_file
 from headway.cli.output import Output
-from headway.cli.program import program, program_file
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, verb
+from headway.cli.verbs import Session, quoted, verb
 from headway.nouns.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def _signals(task: TaskSettings | None) -> tuple[str, ...]:
 
 
 def _base_url(session: Session, settings: Settings, task: str) -> AgentConnection:
-    from headway.loop.page_link import running_url
-    from headway.reward.cost_terms import is_cost
+    from headway.loop.address import running_url
+    from headway.reward.costs import is_cost
 
     declared = settings.tasks.get(task)
     actions = () if declared is None else declared.actions

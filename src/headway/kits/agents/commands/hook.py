@@ -12,7 +12,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.kits.agents.events import HookReport, read
 from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
 

@@ -12,7 +12,7 @@ import click
 from headway.cli.output import Output
 from headway.cli.report import write_text
 from headway.cli.show import renders
-from headway.cli.verb import Session, pairs, quoted, verb
+from headway.cli.verbs import Session, pairs, quoted, verb
 from headway.cli.verdict import verdict_document
 from headway.nouns.errors import InvalidInput
 

@@ -15,7 +15,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.times import parse_time
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 from headway.nouns.errors import UnknownName
 from headway.nouns.kit import load
 from headway.nouns.records import SOURCES

@@ -13,7 +13,7 @@ import click
 from headway.cli.format import counts
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, again, pairs, quoted, verb
+from headway.cli.verbs import Session, again, pairs, quoted, verb
 from headway.kits.data.commands.recorded import print_leaks
 
 if TYPE_CHECKING:

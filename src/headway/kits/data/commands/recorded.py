@@ -13,7 +13,7 @@ import click
 from headway.cli.format import day, short
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 from headway.nouns.errors import UnknownName
 from headway.nouns.records import Decision, Outcome, Status
 from headway.nouns.times import rfc3339

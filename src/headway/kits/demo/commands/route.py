@@ -14,7 +14,7 @@ from headway.cli.demo import empty_folder
 from headway.cli.format import interval, signed
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, render, renders, text, value
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.cli.verdict import verdict_document
 from headway.nouns.errors import InvalidInput, MissingExtra
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.verb import OptionHook, Session
+from headway.cli.verbs import OptionHook, Session
 from headway.kits.demo.planted import holds_project, prepare
 
 if TYPE_CHECKING:

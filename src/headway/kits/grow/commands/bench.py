@@ -9,7 +9,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 
 
 @verb("bench", "headway grow bench", "headway grow bench --hosts 8192 --device cuda --json")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.verb import OptionHook, Session, pairs
+from headway.cli.verbs import OptionHook, Session, pairs
 from headway.nouns.errors import InvalidInput
 
 

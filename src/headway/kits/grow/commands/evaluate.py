@@ -14,7 +14,7 @@ from headway.cli.format import interval, number, signed
 from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREY, ORANGE, figure_class
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
 from headway.nouns.errors import MissingExtra
 from headway.nouns.times import rfc3339

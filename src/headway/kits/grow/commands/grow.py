@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.verb import Verbs
+from headway.cli.verbs import Verbs
 
 
 @click.group(

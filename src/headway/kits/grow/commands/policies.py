@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from headway.cli.verb import Session
+from headway.cli.verbs import Session
 from headway.files import open_regular
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.policy import RecurrentPolicy, read

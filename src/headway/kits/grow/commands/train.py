@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.verb import Session, pairs, typed, verb
+from headway.cli.verbs import Session, pairs, typed, verb
 from headway.kits.practice.commands import show
 from headway.kits.runs.training_runs import read_curves
 

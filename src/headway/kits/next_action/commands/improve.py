@@ -12,7 +12,7 @@ from headway.cli.format import number
 from headway.cli.init import keep_out_of_git
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, Verbs, verb
+from headway.cli.verbs import Session, Verbs, verb
 from headway.nouns.errors import InvalidSettings
 from headway.settings import FILE
 

@@ -16,10 +16,10 @@ from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, value
 from headway.cli.show import text as text_column
-from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.cli.verbs import Session, quoted, task_argument, verb
 from headway.files import read_regular
-from headway.kits.next_action.rank import Ranked, asked_about
-from headway.kits.next_action.rank import rank as ranked
+from headway.kits.next_action.ranking import Ranked, asked_about
+from headway.kits.next_action.ranking import rank as ranked
 from headway.nouns.errors import InvalidInput
 
 

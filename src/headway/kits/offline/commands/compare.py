@@ -12,7 +12,7 @@ import click
 from headway.cli.format import interval, signed
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, document_of, render, renders, text, value
-from headway.cli.verb import Session, task_argument, verb
+from headway.cli.verbs import Session, task_argument, verb
 from headway.cli.verdict import verdict_document
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from headway.cli.format import number, percent
 from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREEN, GREY, INK, figure_class
 from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.cli.verbs import Session, quoted, task_argument, verb
 from headway.nouns.worth import money
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _curve(out: Output, curve: TradeoffCurve) -> None:
 
 
 def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
-    from headway.reward.cost_terms import unit_of
+    from headway.reward.costs import unit_of
 
     unit = unit_of(cost)
     return RecordTable(
@@ -140,7 +140,7 @@ def _advise(
     weights: dict[str, float],
 ) -> None:
     """The weight to write into headway.toml, and what it means."""
-    from headway.reward.cost_terms import unit_of
+    from headway.reward.costs import unit_of
 
     measure = curve.constants[curve.of]
     saved = 1.0 - chosen.cost.value / measure.cost.value if measure.cost.value else 0.0

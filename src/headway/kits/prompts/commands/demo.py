@@ -14,7 +14,7 @@ from headway.cli.format import signed
 from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREEN, GREY, INK, ORANGE, figure_class
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.format import number, signed
-from headway.cli.verb import OptionHook, Session, quoted
+from headway.cli.verbs import OptionHook, Session, quoted
 from headway.kits.practice.commands import practice_values, show
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from headway.cli.decide import read_text
 from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns.errors import InvalidInput
 

@@ -17,7 +17,7 @@ import click
 from headway.cli.format import clean
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.files import read_regular
 from headway.kits.reply.settings import reply_settings
 

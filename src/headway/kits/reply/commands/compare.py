@@ -9,7 +9,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import OptionHook, Session
+from headway.cli.verbs import OptionHook, Session
 from headway.files import read_regular
 from headway.nouns.errors import InvalidInput
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 from headway.kits.reply.adapters import write_peft
 from headway.nouns.errors import InvalidInput
 

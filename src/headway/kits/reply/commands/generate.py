@@ -11,7 +11,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, verb
+from headway.cli.verbs import Session, verb
 
 if TYPE_CHECKING:
     from headway.kits.models.language import Completion, Generator, Prompt

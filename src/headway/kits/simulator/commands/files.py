@@ -13,7 +13,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, verb
+from headway.cli.verbs import Session, quoted, verb
 from headway.kits.simulator.problem import CodeProblem, write_problems
 
 _OUT = click.option(

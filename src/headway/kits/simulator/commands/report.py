@@ -16,7 +16,7 @@ from headway.cli.format import interval, number
 from headway.cli.output import Output
 from headway.cli.picture import BLUE, GREEN, GREY, figure_class
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, task_argument, verb
+from headway.cli.verbs import Session, quoted, task_argument, verb
 from headway.nouns.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:

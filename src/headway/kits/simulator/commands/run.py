@@ -10,7 +10,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, verb
+from headway.cli.verbs import Session, quoted, verb
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun

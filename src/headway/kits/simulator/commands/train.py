@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from headway.cli.verb import OptionHook, Session, quoted, task_argument, verb
+from headway.cli.verbs import OptionHook, Session, quoted, task_argument, verb
 from headway.kits.practice.commands import acting_crew, practice_values, seeds_crew, show
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

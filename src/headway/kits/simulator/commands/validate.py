@@ -11,7 +11,7 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verb import Session, quoted, verb
+from headway.cli.verbs import Session, quoted, verb
 
 SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 _SHOWN = 20

@@ -50,7 +50,7 @@ def learn_tasks(
         for task in tasks:
             project.settle(task)  # in this order; what workers read is then fixed, whoever comes first
     shards = [LearnShard(folder=folder.resolve(), task=task, **settings) for task in tasks]
-    return crew.map("headway.loop.learn_tasks:learn_task", shards, what="learn", progress=progress)
+    return crew.map("headway.loop.learn_shards:learn_task", shards, what="learn", progress=progress)
 
 
 def learn_task(shard: LearnShard) -> LearnedTask:

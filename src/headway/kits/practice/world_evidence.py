@@ -153,7 +153,7 @@ def _episodes(
         for look, start in enumerate(range(0, horizon, LOOK))
     ]  # fmt: skip
     if question.crew is not None:
-        yield from question.crew.map("headway.kits.practice.fresh:play_look", looks)
+        yield from question.crew.map("headway.kits.practice.world_evidence:play_look", looks)
         return
     for look in looks:
         yield _look(question.project, look, pipelines)
