@@ -30,7 +30,7 @@ from _contract import ROOT, arguments, finish, say
 sys.path.insert(0, str(ROOT))  # the coins of the tests
 
 from headway.encode.hashing import HashingEncoder
-from headway.kits.practice.fit import practise
+from headway.kits.practice.fit import practise_in
 from headway.kits.practice.texts import on_text
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.commands.demo import SETTINGS
@@ -73,7 +73,7 @@ def shuffled(seed: int, *, shuffle: bool = True) -> Verdict:
         world = synthetic("train", count=count, prompts=700, seed=seed, encoder=encoder)
         return Shuffled(world, seed) if shuffle else world
 
-    fitted = practise(make, replace(_practice(16_384), hidden=(32,)), seed)
+    fitted = practise_in(make, replace(_practice(16_384), hidden=(32,)), seed)
     learned = on_text(fitted, encoder, arms=MUTATIONS)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "headway.toml").write_text(SETTINGS, "utf-8")

@@ -32,7 +32,7 @@ import numpy as np
 from _contract import ROOT, arguments, finish, say
 
 from headway.encode import encoder as encoder_of
-from headway.kits.practice.fit import Practice, practise
+from headway.kits.practice.fit import Practice, practise_in
 from headway.kits.practice.threads import one_thread
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.checked_prompts import CheckedPrompt, corpus
@@ -91,7 +91,7 @@ def learned(
     train: list[CheckedPrompt], test: list[CheckedPrompt], rewards: dict[str, np.ndarray], encoder: Any, seed: int
 ) -> Any:
     """[test prompt, mutation]: the probabilities of a policy that practised on `train`."""
-    fitted = practise(
+    fitted = practise_in(
         lambda count: PromptsWorld(count, train, encoder, Known(rewards), most_steps=1),
         Practice(
             steps=12_288, envs=64, horizon=16, epochs=4, minibatch=256, rate=1e-3, schedule="linear", gamma=1.0,

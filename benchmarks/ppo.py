@@ -216,7 +216,7 @@ def _ours(world: str, seed: int, cap: float) -> Run:
         watch.look(fitted.steps, partial(act, fitted))
         return watch.over
 
-    fitted = fit.practise(lambda count: environment(world, count=count), settings, seed, watch=look)
+    fitted = fit.practise_in(lambda count: environment(world, count=count), settings, seed, watch=look)
     taken = watch.seconds
     return Run(taken, fitted.steps, watch.reached, watch.mean(partial(act, fitted), CONFIRM, 77_777))
 

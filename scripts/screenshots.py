@@ -27,8 +27,7 @@ from headway.kits.reply.client import LanguageWorker  # noqa: E402
 from headway.kits.reply.wire import socket_of  # noqa: E402
 from headway.observe.run_log import RunLog  # noqa: E402
 from tests.page.browser import Served, chromium, launch, serving  # noqa: E402
-from tests.page.growing import TASK as GROW  # noqa: E402
-from tests.page.growing import write_growth  # noqa: E402
+from tests.page.growing import TASK as GROW, write_growth  # noqa: E402
 from tests.page.history import write_history  # noqa: E402
 from tests.page.ranking import ACTIONS, TASK, write_ranking  # noqa: E402
 from tests.page.replying import write_replies  # noqa: E402

@@ -16,23 +16,29 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import (
+from headway.nouns import (
     Busy,
+    Candidate,
     Conflict,
     Damaged,
+    Decision,
+    Estimate,
+    Evidence,
     GateRefused,
     HeadwayError,
     InvalidInput,
     InvalidSettings,
     MissingExtra,
+    Signal,
+    Situation,
+    Source,
     Unavailable,
     UnknownName,
+    Verdict,
 )
-from headway.nouns.evidence import Estimate, Evidence, Verdict
-from headway.nouns.records import Candidate, Decision, Signal, Situation, Source
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import SampleRequest
+    from headway.nouns import SampleRequest
     from headway.project import Project
 
 __all__ = [
@@ -78,7 +84,7 @@ def open(  # noqa: A001 — reads as it should: headway.open("demo")
 
 def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[SampleRequest]:
     """Sample traffic from a stated, synthetic world: asks with a text and an `outcome(action)`."""
-    from headway.nouns.kit import catalogue, load
+    from headway.nouns import catalogue, load
 
     world = load(catalogue().look_up("samples", name, called="sample traffic called", code="unknown_world"))()
     asks: Iterator[SampleRequest] = world.sample(n, seed)

@@ -8,19 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks._run import (
-    BEGIN,
-    END,
-    ROWS_AT_MOST,
-    Headline,
-    check,
-    headlines,
-    main,
-    names,
-    number,
-    render,
-    table,
-)
+from benchmarks._run import BEGIN, END, ROWS_AT_MOST, Headline, check, headlines, main, names, number, render, table
 
 GOOD = {
     "benchmark": "store",

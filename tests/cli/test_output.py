@@ -7,8 +7,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.cli.format import clean, number
 from headway.cli.output import Output

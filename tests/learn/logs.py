@@ -1,6 +1,6 @@
 """Logged decisions of the contracts' small worlds, whose best arm is known."""
 
-from headway.testing.identity import (
+from headway.testing.small_worlds import (
     ARMS,
     CANDIDATES,
     WORLDS,

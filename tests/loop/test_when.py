@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.loop.when import Machine, in_window, machine, not_now
 from headway.settings import WatchSettings

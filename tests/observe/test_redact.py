@@ -8,8 +8,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from headway.nouns.records import Candidate
 from headway.nouns.redacted import spans, without

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.kits.data.records import ImportedSignal, Record
 from headway.kits.data.store_records import Origin, RecordWriter, _Repeats

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from headway.nouns.records import Detail
-from headway.observe.details import checked
-from headway.observe.details import insert as insert_details
+from headway.observe.details import checked, insert as insert_details
 from headway.project import Project
 from tests.page.browser import Served
 from tests.page.conftest import Open

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings, strategies as some
 
 from headway.kits.prompts import experiences
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from headway.nouns.errors import Conflict
-from headway.project import Project
-from headway.project import guard as guard_verb
+from headway.project import Project, guard as guard_verb
 from headway.project.alarm import AlarmDetail, raise_alarm
 from headway.project.data.ages import as_read
 from headway.project.prove.change import BEFORE_CHANGE

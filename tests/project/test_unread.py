@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
+from hypothesis import HealthCheck, given, settings, strategies as some
 
 from headway.kits.data.exporter import ExportFilter, export
 from headway.nouns.errors import HeadwayError, InvalidInput

@@ -8,8 +8,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from headway.nouns.checkpoint import Header, PolicyRef
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, UnknownName

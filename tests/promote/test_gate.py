@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.cli.verdict import verdict_document
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect

@@ -7,8 +7,7 @@ import threading
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from headway.nouns.errors import Conflict
 from headway.observe.engines import open_database

@@ -8,8 +8,7 @@ from math import isfinite, log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from headway.nouns.conclusions import conclusion
 from headway.nouns.evidence import Evidence

@@ -7,8 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from headway.reward.raters import OTHERS, Agreed, Rating, consensus
 from headway.reward.raters_model import _expect, _pairs, _Parameters, _Ratings

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.nouns.errors import InvalidInput
 from headway.serve.endpoints import Call, Endpoint, endpoint, path_pattern

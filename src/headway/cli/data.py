@@ -12,7 +12,7 @@ from headway.cli.output import Output
 from headway.cli.show import document_of, render, renders
 from headway.cli.times import parse_time
 from headway.cli.verbs import Session, Verbs, quoted, verb
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.project import DeletionReport
@@ -48,8 +48,8 @@ def delete(
     Rewards are computed again without the deleted rows, online policies unlearn them, and caches, the write-ahead log
     and free pages are cleared. Bundles that were learned from them are listed and kept.
     """
-    from headway.nouns.ids import parse_decision_id
-    from headway.observe.erase import DeletionFilter
+    from headway.nouns import parse_decision_id
+    from headway.observe import DeletionFilter
 
     wanted = DeletionFilter(
         before=None if before is None else parse_time(before),

@@ -13,9 +13,7 @@ from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, document_of, renders, text, value
 from headway.cli.verbs import Session, pairs, quoted, task_argument, typed, verb
-from headway.nouns.errors import InvalidInput
-from headway.nouns.explanation import DrawnHead
-from headway.nouns.records import Decision
+from headway.nouns import Decision, DrawnHead, InvalidInput
 
 
 def situation_options(function: Any) -> Any:
@@ -76,7 +74,7 @@ def decide(
     if text and worded:
         raise click.UsageError("TEXT and --text are the same: give one of them.")
     text = text or worded or ""
-    from headway.reward.costs import is_cost
+    from headway.reward import is_cost
 
     with session.project(create=True) as project:
         decision = project.decide(

@@ -8,7 +8,7 @@ import click
 
 from headway.cli.in_use import known
 from headway.cli.verbs import Session, Verbs, command_at
-from headway.nouns.errors import Conflict
+from headway.nouns import Conflict
 
 _DEFAULT = "route"
 

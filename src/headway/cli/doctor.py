@@ -20,14 +20,11 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.verbs import Session, verb
-from headway.nouns.errors import HeadwayError
-from headway.nouns.finding import Finding
-from headway.nouns.kit import REPAIR, Catalogue
-from headway.nouns.wire import served
-from headway.reward.function import not_executed
+from headway.nouns import REPAIR, Catalogue, Finding, HeadwayError, served
+from headway.reward import not_executed
 
 if TYPE_CHECKING:
-    from headway.observe.database import Database
+    from headway.observe import Database
     from headway.project import Project, Serving
     from headway.settings import Settings
 
@@ -318,7 +315,7 @@ def _kit_checks(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
 
 
 def _kits(kits: Catalogue) -> Iterator[Finding]:
-    from headway.serve.kit_routes import kit_problems
+    from headway.serve import kit_problems
 
     for broken in kits.broken:
         yield Finding(name=f"kit {broken.name}", ok=False, found=broken.reason, cure=REPAIR)

@@ -13,7 +13,7 @@ from headway.cli.show import renders
 from headway.cli.verbs import Session, Verbs, task_argument, verb
 
 if TYPE_CHECKING:
-    from headway.nouns.experiment import ExperimentState
+    from headway.nouns import ExperimentState
     from headway.project import Project
 
 

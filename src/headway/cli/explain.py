@@ -10,10 +10,8 @@ from headway.cli.glossary import GlossaryTerm, find_term
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verbs import Session, verb
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay
-from headway.nouns.records import Outcome, Signal
-from headway.nouns.worth import money
-from headway.reward.costs import unit_of
+from headway.nouns import DrawnAction, ExplainedCandidate, Explanation, Outcome, Replay, Signal, money
+from headway.reward import unit_of
 
 DIFFERENT, GONE = 1, 3  # exit statuses of --replay
 _LONGEST_TEXT = 300

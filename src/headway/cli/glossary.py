@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns import UnknownName, did_you_mean
 
 GLOSSARY = Path(__file__).with_name("glossary.md")
 _HEADING = re.compile(r"^## (?P<name>[^(\n]+?)(?: \((?P<short>[^)]+)\))?$", re.MULTILINE)

@@ -17,8 +17,7 @@ from pathlib import Path
 import click
 
 from headway.files import read_regular
-from headway.nouns.errors import HeadwayError
-from headway.nouns.kit import Catalogue, catalogue
+from headway.nouns import Catalogue, HeadwayError, catalogue
 
 _FILE = "headway.toml"
 _HERE = Path()

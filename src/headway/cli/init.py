@@ -16,7 +16,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, pairs, typed, verb
-from headway.nouns.kind import Kind
+from headway.nouns import Kind
 
 _KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").items() if kind.template is not None}
 
@@ -53,7 +53,7 @@ def init(
 
     Existing files are not changed.
     """  # `keys`: more of the task, from options of kits
-    from headway.reward.costs import weight_text
+    from headway.reward import weight_text
     from headway.settings import FILE, example, parse
 
     template = _KINDS[kind or "choice"].template or {}
@@ -111,8 +111,7 @@ def _project(out: Output, project: NewProject) -> None:
 
 def _declared(task: str, kind: str, keys: Mapping[str, Any], reward: tuple[str, ...]) -> str:
     """A short headway.toml with one task."""
-    from headway.reward.compose import Rewards
-    from headway.reward.costs import weight_text
+    from headway.reward import Rewards, weight_text
 
     lines = [f"[tasks.{_key(task)}]", *(f"{name} = {_toml(value)}" for name, value in {"kind": kind, **keys}.items())]
     if reward:

@@ -13,10 +13,10 @@ from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.times import parse_duration
 from headway.cli.verbs import Session, Verbs, quoted, verb
-from headway.observe.keys import SCOPES, Keys
+from headway.observe import SCOPES, Keys
 
 if TYPE_CHECKING:
-    from headway.observe.keys import Key
+    from headway.observe import Key
 
 
 @click.group("keys", cls=Verbs, examples=("headway keys add agent --scope decide", "headway keys list"))

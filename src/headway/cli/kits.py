@@ -9,7 +9,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.verbs import Session, verb
-from headway.nouns.kit import Kit, installed
+from headway.nouns import Kit, installed
 
 _FIELDS = ("kinds", "families", "worlds", "encoders", "formats", "evidence", "commands")
 
@@ -21,7 +21,7 @@ def kits(session: Session) -> int:
     Built-in kits are always in use. An installed kit is imported only if `[kits] use` in headway.toml or HEADWAY_KITS
     names it. Exit status 1 if a kit cannot be used.
     """
-    from headway.serve.kit_routes import kit_problems
+    from headway.serve import kit_problems
 
     in_use = known(session.folder)
     problems = {kit.name: "; ".join(kit_problems(kit)) for kit in in_use if not kit.built_in}

@@ -12,17 +12,17 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verbs import WORKERS, Session, pairs, task_argument, typed, verb, words_of
-from headway.nouns.checkpoint import Header
+from headway.nouns import Header
 
 if TYPE_CHECKING:
-    from headway.loop.learn_shards import LearnedTask
+    from headway.loop import LearnedTask
 
 NOT_DUE = 3
 
 
 def _knobs(family: str) -> str:
     """The knobs of a family, each with its default, from the dataclass that declares them."""
-    from headway.nouns.knobs import knobs_of
+    from headway.nouns import knobs_of
 
     kits = known()
     entry = kits.all("families").get(family)
@@ -110,7 +110,7 @@ def learn(
 
 def _all(session: Session, workers: int | None, **settings: Any) -> int:
     """Every task that is due, side by side."""
-    from headway.loop.learn_shards import learn_tasks
+    from headway.loop import learn_tasks
 
     with session.project() as project:
         crew = project.catalogue.crew(WORKERS if workers is None else workers)

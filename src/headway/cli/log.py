@@ -10,7 +10,7 @@ from headway.cli.format import minute
 from headway.cli.output import Output
 from headway.cli.show import RecordTable, renders, text
 from headway.cli.verbs import Session, task_argument, verb
-from headway.nouns.story import StoryEvent, TaskStory
+from headway.nouns import StoryEvent, TaskStory
 
 
 @verb("log", "headway log route", "headway log route --last 10 --json")

@@ -19,8 +19,7 @@ import click
 from headway.cli.in_use import known, working_in
 from headway.cli.output import Output
 from headway.cli.verbs import command_at, json_option, project_option, unknown_command, write_examples
-from headway.nouns.errors import HeadwayError
-from headway.nouns.kit import Command
+from headway.nouns import Command, HeadwayError
 
 GROUPS = ("Start", "Loop", "Look", "More")
 _FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit

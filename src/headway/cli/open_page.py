@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, verb
-from headway.nouns.errors import Unavailable
+from headway.nouns import Unavailable
 
 
 @verb("open", "headway open", "headway -C demo open --json")
@@ -17,7 +17,7 @@ def open_page(session: Session) -> None:
 
     A link works once, within ten minutes; the browser then stays signed in for twelve hours.
     """
-    from headway.loop.address import page_link, running_url
+    from headway.loop import page_link, running_url
 
     home = session.folder / ".headway"
     url = running_url(home)

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from headway.cli.format import clean
-from headway.nouns.errors import GateRefused, HeadwayError
+from headway.nouns import GateRefused, HeadwayError
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Progress
+    from headway.nouns import Progress
 
 
 _PLAIN_EVERY_S = 5.0
@@ -174,8 +174,7 @@ class Output:
     @contextmanager
     def _bar(self) -> Iterator[Progress]:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         with Bar(*columns, TimeElapsedColumn(), console=Console(file=self._err), transient=True) as bar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 INK, GREY, BLUE, GREEN, ORANGE = "#1f2933", "#8a949e", "#2563a8", "#2e7d4f", "#c8641e"
 

@@ -14,7 +14,7 @@ from headway.cli.show import RecordTable, renders, text, value
 from headway.cli.verbs import Session, task_argument, verb
 
 if TYPE_CHECKING:
-    from headway.nouns.experiment import VerdictCost
+    from headway.nouns import VerdictCost
 
 
 @verb("plan", "headway plan route", "headway plan route --uplift 0.02 --register")

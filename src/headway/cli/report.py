@@ -15,9 +15,7 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, quoted, task_argument, verb
 from headway.cli.verdict import verdict_document
-from headway.nouns.errors import UnknownName
-from headway.nouns.evidence import Verdict
-from headway.nouns.worth import TaskWorth
+from headway.nouns import TaskWorth, UnknownName, Verdict
 
 
 @verb("report", "headway report route", "headway report route --html verdict.html")

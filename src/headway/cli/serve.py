@@ -11,10 +11,10 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, verb
-from headway.nouns.errors import UnknownName
+from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
-    from headway.serve.address import Address
+    from headway.serve import Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
     commits what is queued, and stops.
     """
     from headway.cli.up import first_request
-    from headway.serve.workers import Workers, server_settings
+    from headway.serve import Workers, server_settings
     from headway.settings import load as load_settings
 
     if not session.folder.is_dir():
@@ -69,7 +69,7 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
 
     if settings.workers > 1:
         return Workers(session.folder, settings, announce=announce, log_requests=not no_request_log).run()
-    from headway.serve.run import serve as run
+    from headway.serve import serve as run
 
     with session.project(create=True) as project:
         return run(

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from headway.cli.format import NONE, number
 from headway.cli.output import Output
-from headway.nouns.wire import document as wire_document
+from headway.nouns import document as wire_document
 
 Record = TypeVar("Record")
 Row = TypeVar("Row")

@@ -11,9 +11,7 @@ from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, pairs, quoted, verb
-from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import is_episode, parse_decision_id
-from headway.nouns.records import Outcome
+from headway.nouns import InvalidInput, Outcome, is_episode, parse_decision_id
 
 
 @verb(

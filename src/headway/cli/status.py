@@ -6,7 +6,7 @@ from headway.cli.experiment import experiment_line
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
 from headway.cli.verbs import Session, verb
-from headway.nouns.status import ProjectStatus, TaskStatus
+from headway.nouns import ProjectStatus, TaskStatus
 
 
 @verb("status", "headway status", "headway -C demo status --json")

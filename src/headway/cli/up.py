@@ -13,7 +13,7 @@ from headway.cli.executable import path_line, program
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, quoted, verb
-from headway.nouns.kit import Catalogue, catalogue, load
+from headway.nouns import Catalogue, catalogue, load
 
 if TYPE_CHECKING:
     from headway.settings import Settings
@@ -86,8 +86,8 @@ def start(
 
     `workers` names the modules of further processes; `nice` is the loop's priority.
     """
-    from headway.loop.supervisor import Supervisor
-    from headway.serve.workers import server_settings
+    from headway.loop import Supervisor
+    from headway.serve import server_settings
 
     server_settings(session.folder, workers=server_workers)
     say = _printer(session)
@@ -153,7 +153,7 @@ def first_request(settings: Settings, url: str) -> str:
 
 def _commands(session: Session, url: str) -> list[str]:
     """The first decision and signal of this project's own task."""
-    from headway.reward.costs import is_cost
+    from headway.reward import is_cost
     from headway.settings import load as load_settings
 
     settings = load_settings(session.folder)

@@ -21,8 +21,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
 from headway.files import read_regular
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.kit import REPAIR, load
+from headway.nouns import REPAIR, InvalidInput, UnknownName, did_you_mean, load
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -43,7 +42,7 @@ class Session:
     @contextmanager
     def project(self, *, create: bool = False) -> Iterator[Project]:
         """The project in the folder. Only commands that record something create one."""
-        from headway.observe.damage import UNREADABLE
+        from headway.observe import UNREADABLE
         from headway.project import Project
 
         if not self.folder.is_dir():

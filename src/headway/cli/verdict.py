@@ -8,9 +8,7 @@ from typing import Any
 from headway.cli.format import counts, number, percent
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.nouns.conclusions import conclusion, gap
-from headway.nouns.evidence import Estimate, Evidence, RaterShare, Verdict, VerdictWord
-from headway.nouns.times import rfc3339
+from headway.nouns import Estimate, Evidence, RaterShare, Verdict, VerdictWord, conclusion, gap, rfc3339
 
 STYLES: Mapping[VerdictWord, str] = {
     "better": "bold green",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from headway.nouns.kit import load
+from headway.nouns import load
 
 PACKAGE = Path(__file__).resolve().parents[1]
 

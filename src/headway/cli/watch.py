@@ -14,7 +14,7 @@ from headway.cli.show import renders
 from headway.cli.verbs import Session, quoted, verb
 
 if TYPE_CHECKING:
-    from headway.loop.watch import TaskCheck
+    from headway.loop import TaskCheck
 
 
 @verb("watch", "headway watch", "headway watch --once")
@@ -33,7 +33,7 @@ def watch(session: Session, once: bool, whenever: bool, install: bool, dry_run: 
         return _install(session, dry_run)
     with session.project(create=True):
         pass  # report errors in the settings or a missing folder before anything is locked
-    from headway.loop.watch import Watch
+    from headway.loop import Watch
 
     def say(line: str) -> None:
         session.out.line(line)

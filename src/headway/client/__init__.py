@@ -6,26 +6,29 @@ Never: opens a project, loads numpy, sends anything twice that would count twice
 May import: nouns.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.client.answers import Decided, Event
-    from headway.client.clients import AsyncClient, Client
-
-__all__ = ["AsyncClient", "Client", "Decided", "Event"]
-
-# Loaded on first use: a process that only starts others needs no HTTP client.
-_HOMES = {"AsyncClient": "clients", "Client": "clients", "Decided": "answers", "Event": "answers"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"headway.client.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    from headway.client.answers import Decided as Decided, Event as Event, retry_after_s as retry_after_s
+    from headway.client.calls import (
+        Offer as Offer,
+        ServerCall as ServerCall,
+        ServerVerb as ServerVerb,
+        ServerVerbs as ServerVerbs,
+        encoded as encoded,
+        offer_body as offer_body,
+        segment as segment,
+    )
+    from headway.client.children import ChildEvent as ChildEvent, Children as Children
+    from headway.client.clients import AsyncClient as AsyncClient, Client as Client
+    from headway.client.process import (
+        Backoff as Backoff,
+        Child as Child,
+        ProgramOutput as ProgramOutput,
+        exit_words as exit_words,
+        run as run,
+    )
+else:
+    __all__, __getattr__ = door(__name__)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from headway.nouns.errors import (
+from headway.nouns import (
     Busy,
     Conflict,
     Damaged,

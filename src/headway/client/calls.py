@@ -33,10 +33,16 @@ from typing import (
 from urllib.parse import quote
 
 from headway.client.answers import Decided
-from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import decision_id, episode_id, is_episode, parse_decision_id
-from headway.nouns.kit import catalogue
-from headway.nouns.records import Candidate, Ending
+from headway.nouns import (
+    Candidate,
+    Ending,
+    InvalidInput,
+    catalogue,
+    decision_id,
+    episode_id,
+    is_episode,
+    parse_decision_id,
+)
 
 logger = logging.getLogger("headway.client")
 _warned: set[str] = set()  # a warning of the server is told once per process

@@ -34,7 +34,7 @@ from headway.client.sending import (
     read,
     request,
 )
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 
 T = TypeVar("T")
 

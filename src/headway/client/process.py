@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.nouns.errors import Unavailable
+from headway.nouns import Unavailable
 
 _LARGEST_LOG = 5_000_000
 _LONGEST_LINE = 1_000_000

@@ -11,7 +11,7 @@ import httpx
 
 from headway.client.answers import error_of, retry_after_s
 from headway.client.calls import ServerCall
-from headway.nouns.errors import Busy, HeadwayError, InvalidInput, Unavailable
+from headway.nouns import Busy, HeadwayError, InvalidInput, Unavailable
 
 T = TypeVar("T")
 EVENT_HEADERS = {"accept": "text/event-stream"}

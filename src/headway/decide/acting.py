@@ -20,9 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide import explore
-from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.protocols import Floats, Opinion, Opinions, Policy
-from headway.nouns.records import Candidate, Decision, Situation
+from headway.nouns import (
+    Candidate,
+    Conflict,
+    Damaged,
+    Decision,
+    Floats,
+    InvalidInput,
+    InvalidSettings,
+    Opinion,
+    Opinions,
+    Policy,
+    Situation,
+    did_you_mean,
+)
 
 Author = Literal["", "current", "canary"]
 ExplorerKind = Literal["policy", "greedy", "epsilon", "softmax", "squarecb", "thompson"]

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Candidate
+from headway.nouns import Candidate, InvalidInput
 
 _REMEMBERED = 256  # candidate sets
 

@@ -31,9 +31,8 @@ from headway.decide.exact import rounded
 from headway.decide.posteriors import Clusters, Linear, Posterior
 from headway.decide.prices import Prices
 from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
-from headway.encode.state import Features
-from headway.nouns.protocols import Encoder, Floats, Opinions
-from headway.nouns.records import Candidate, Situation
+from headway.encode import Features
+from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
 _LARGEST = 1e100  # of a number in a bundle: products of three of them are still numbers
 

@@ -16,10 +16,17 @@ from typing import Any
 import numpy as np
 
 from headway.decide.conditions import Condition, parse
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.protocols import Opinions, Policy
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import (
+    Candidate,
+    InvalidInput,
+    InvalidSettings,
+    Opinions,
+    Policy,
+    PolicyRef,
+    Situation,
+    UnknownName,
+    did_you_mean,
+)
 
 BASELINES = ("fixed", "rules", "uniform")
 

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.records import Situation
+from headway.nouns import InvalidSettings, Situation, did_you_mean
 
 BUILT_IN = ("role", "step", "text", "text_length")
 _LONGEST = 2000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 _ROOT_HALF = math.sqrt(0.5)
 

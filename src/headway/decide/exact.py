@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from headway.encode.state import GRID, LIMIT
-from headway.nouns.protocols import Floats
+from headway.encode import GRID, LIMIT
+from headway.nouns import Floats
 
 FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
 

@@ -23,8 +23,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats, InvalidInput
 
 Mask = NDArray[np.bool_] | None
 DRAWS = 128  # Thompson's: its probabilities are multiples of 1/128, and it acts from exactly these

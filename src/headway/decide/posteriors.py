@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 
 class Posterior(Protocol):

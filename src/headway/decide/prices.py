@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Candidate
+from headway.nouns import Candidate, Floats
 
 
 class Prices:

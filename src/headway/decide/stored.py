@@ -18,9 +18,8 @@ import numpy as np
 
 from headway.decide.acting import Explorer, explorer
 from headway.decide.arms import Arms
-from headway.encode.state import Features
-from headway.nouns.errors import Damaged, InvalidSettings
-from headway.nouns.protocols import Encoder, Floats
+from headway.encode import Features
+from headway.nouns import Damaged, Encoder, Floats, InvalidSettings
 
 
 def damaged(what: str, code: str) -> Damaged:

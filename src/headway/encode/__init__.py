@@ -6,18 +6,16 @@ Never: reads a reward, downloads a model by itself, depends on Python's own hash
 May import: nouns.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Encoder
-
-__all__ = ["encoder"]
-
-
-def encoder(spec: Any = "hashing", **settings: Any) -> Encoder:
-    """The encoder that `spec` names; see `headway.encode.build.encoder`. numpy is imported on the first call only."""
-    from headway.encode import build
-
-    return build.encoder(spec, **settings)
+    from headway.encode.build import encoder as encoder
+    from headway.encode.check import only as only, whole as whole
+    from headway.encode.hashing import HashingEncoder as HashingEncoder
+    from headway.encode.state import GRID as GRID, LIMIT as LIMIT, Features as Features
+    from headway.encode.text import uncached as uncached
+    from headway.encode.tracker import Tracker as Tracker, fit as fit
+else:
+    __all__, __getattr__ = door(__name__)

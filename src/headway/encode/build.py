@@ -24,8 +24,7 @@ import numpy as np
 from headway.encode import hashing, structure
 from headway.encode.text import CachedEncoder
 from headway.encode.vectors import DiskCache
-from headway.nouns.errors import InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.protocols import Cache, Encoder, Floats
+from headway.nouns import Cache, Encoder, Floats, InvalidSettings, UnknownName, did_you_mean
 
 Make = Callable[..., Encoder]  # (models=…, keys=…, **settings) → Encoder
 Find = Callable[[str], Make]  # by name; raises UnknownName

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
+from headway.nouns import InvalidSettings, did_you_mean
 
 
 def only(name: str, settings: Mapping[str, Any], known: tuple[str, ...] = ()) -> None:

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode.check import only, whole
-from headway.nouns.errors import InvalidSettings
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats, InvalidSettings
 
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(r"\w+", re.ASCII)

@@ -28,10 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns.errors import Damaged, InvalidInput
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Situation
-from headway.nouns.redacted import MARK, without
+from headway.nouns import MARK, Damaged, Encoder, Floats, InvalidInput, Situation, without
 
 GRID = 2.0**-14  # every entry is a multiple of this
 LIMIT = 8.0  # and no larger than this

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from headway.encode.check import only
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 NAMES = (
     "characters", "words", "lines", "longest_line", "first_line", "digits", "digit_share", "numbers", "symbols",

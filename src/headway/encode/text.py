@@ -17,7 +17,7 @@ from threading import Lock
 import numpy as np
 
 from headway.encode.vectors import DiskCache
-from headway.nouns.protocols import Cache, Encoder, Floats
+from headway.nouns import Cache, Encoder, Floats
 
 
 def key(version: str, text: str) -> bytes:

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from headway.encode.state import Features, summarise
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder
-from headway.nouns.records import Situation
+from headway.nouns import Encoder, InvalidInput, Situation
 
 _CHUNK = 4096
 _LONGEST = 512  # a longer sequence is summarised even if its length never varies

@@ -20,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 _log = logging.getLogger("headway.encode")
 _WAIT_S = 5.0

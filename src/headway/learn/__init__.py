@@ -4,3 +4,23 @@ Takes: Experience, knobs, a seed.   Gives: Learned: tensors, knobs, metrics and 
 Never: reads rows of the prove part, makes a file, opens a socket, reads a clock.
 May import: decide, encode, nouns, observe, reward.
 """
+
+from typing import TYPE_CHECKING
+
+from headway.nouns import door
+
+if TYPE_CHECKING:
+    from headway.learn.age import (
+        Ages as Ages,
+        ChangedAction as ChangedAction,
+        best_half_life as best_half_life,
+        has_changed as has_changed,
+    )
+    from headway.learn.counts import (
+        count_row as count_row,
+        no_counts as no_counts,
+        nothing_to_learn as nothing_to_learn,
+    )
+    from headway.learn.knobs import checked as checked
+else:
+    __all__, __getattr__ = door(__name__)

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Settled
+from headway.nouns import Floats, Settled
 
 HALF_LIVES = (inf, 4000.0, 1000.0, 250.0)
 _LEAST_ROWS = 200

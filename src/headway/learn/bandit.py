@@ -19,11 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.acting import explorer
-from headway.decide.exact import rounded
-from headway.encode.state import Features
-from headway.encode.text import uncached
-from headway.encode.tracker import Tracker
+from headway.decide import explorer, rounded
+from headway.encode import Features, Tracker, uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
 from headway.learn.counts import count_row, no_counts, nothing_to_learn
@@ -31,9 +28,7 @@ from headway.learn.knobs import checked
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
 from headway.learn.sums import Sums, gather, kmeans
 from headway.learn.values import tune_values
-from headway.nouns.errors import InvalidSettings
-from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
-from headway.nouns.records import Settled, Situation
+from headway.nouns import Encoder, Experience, Floats, InvalidSettings, Learned, Policy, Progress, Settled, Situation
 
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Settled
+from headway.nouns import InvalidInput, Settled
 
 
 def no_counts() -> dict[str, Any]:

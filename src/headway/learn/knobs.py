@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.knobs import knobs_of
+from headway.nouns import InvalidSettings, did_you_mean, knobs_of
 
 _DEEPEST, _WIDEST = 6, 4096
 

@@ -28,13 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import bandit
-from headway.decide.acting import explorer
-from headway.decide.arms import Arms
-from headway.decide.bandit import Bandit
-from headway.decide.posteriors import Clusters, Linear
-from headway.decide.stored import damaged
-from headway.encode.state import Features
+from headway.decide import Arms, Bandit, Clusters, Linear, bandit, damaged, explorer
+from headway.encode import Features
 from headway.learn.posterior import (
     clusters_posterior,
     common_penalty,
@@ -43,9 +38,7 @@ from headway.learn.posterior import (
     pooled_variance,
     prior_weights,
 )
-from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.protocols import Encoder, Floats, Policy
-from headway.nouns.records import Settled, Situation
+from headway.nouns import Conflict, Encoder, Floats, InvalidInput, Policy, Settled, Situation
 
 _REFRESH = 1024
 _FOLD = 16

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from headway.decide.exact import rounded
-from headway.nouns.protocols import Floats
+from headway.decide import rounded
+from headway.nouns import Floats
 
 _PRIOR_ROWS = 2.0
 _LEAST_NOISE = 1e-9

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import Features
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Settled
+from headway.encode import Features
+from headway.nouns import Encoder, Floats, Settled
 
 BATCH = 2048
 _MOST_WEIGHT = 10.0

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.posteriors import Clusters, Linear
-from headway.encode.state import Features
+from headway.decide import Clusters, Linear
+from headway.encode import Features
 from headway.learn.posterior import pooled_mean
 from headway.learn.sums import batches
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Settled
+from headway.nouns import Encoder, Floats, Settled
 
 _MOST_WEIGHT = 50.0
 

@@ -4,3 +4,18 @@ Takes: a project's folder.   Gives: rows in ledger and jobs, one page per cycle,
 Never: changes the live policy without evidence, asks the server for more than its health and a link to the page.
 May import: project, settings, promote, prove, decide, observe, encode, client, files, nouns.
 """
+
+from typing import TYPE_CHECKING
+
+from headway.nouns import door
+
+if TYPE_CHECKING:
+    from headway.loop import service as service
+    from headway.loop.address import page_link as page_link, running_url as running_url
+    from headway.loop.learn_shards import LearnedTask as LearnedTask, learn_tasks as learn_tasks
+    from headway.loop.lock import held as held, holder as holder
+    from headway.loop.supervisor import LOCK as LOCK, Supervisor as Supervisor
+    from headway.loop.watch import TaskCheck as TaskCheck, Watch as Watch
+    from headway.loop.when import machine as machine
+else:
+    __all__, __getattr__ = door(__name__)

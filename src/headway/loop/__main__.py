@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from headway.loop.watch import Watch
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -28,9 +28,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from headway.client.process import exit_words
-from headway.nouns.errors import InvalidInput, Unavailable, error_class
-from headway.nouns.protocols import HeldCrew, Progress
+from headway.client import exit_words
+from headway.nouns import HeldCrew, InvalidInput, Progress, Unavailable, error_class
 
 MOST_WORKERS = 256
 _ATTEMPTS = 3  # of a shard whose worker dies

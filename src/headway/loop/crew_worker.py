@@ -7,8 +7,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from headway.nouns.errors import HeadwayError
-from headway.nouns.kit import load
+from headway.nouns import HeadwayError, load
 
 
 def main() -> None:

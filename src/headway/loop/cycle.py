@@ -15,21 +15,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headway.loop.due import Due, Marks, question, window_of
-from headway.nouns.conclusions import conclusion
-from headway.nouns.errors import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput
-from headway.nouns.protocols import Progress
-from headway.promote.next_steps import next_step
+from headway.nouns import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput, Progress, conclusion
+from headway.promote import next_step
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict
-    from headway.nouns.experiment import Ending
-    from headway.nouns.status import NextStep
+    from headway.nouns import ExperimentEnding, NextStep, Verdict
     from headway.project import Project
-    from headway.promote.standing import CandidatePolicy, Standing
+    from headway.promote import CandidatePolicy, Standing
 
 
 WHO = "watch"  # the name in the ledger rows of the loop
-_ENDINGS: Mapping[str, Ending] = {
+_ENDINGS: Mapping[str, ExperimentEnding] = {
     "pass": "better", "worse": "worse", "no difference": "no difference", "refused": "stopped",
 }  # fmt: skip
 _CURED = frozenset({"speaking_rows", "ess", "row_share", "weight_share"})  # overlap checks that a canary can fix

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.promote.standing import Standing
+from headway.promote import Standing
 
 _LEAST = 25  # new outcomes between two checks of the same question, and …
 _SHARE = 10  # … a tenth of the earlier number: the checks grow with the logarithm of the data

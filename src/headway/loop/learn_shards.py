@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.nouns.errors import HeadwayError
-from headway.nouns.protocols import Crew, Progress
+from headway.nouns import Crew, HeadwayError, Progress
 from headway.project import Project
 
 

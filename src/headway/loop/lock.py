@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns.errors import Conflict
-from headway.observe.database import Database
+from headway.nouns import Conflict
+from headway.observe import Database
 
 _TRIES, _PAUSE_S = 5, 0.02
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headway.client.children import ChildEvent, Children
-from headway.client.process import Child, exit_words
+from headway.client import Child, ChildEvent, Children, exit_words
 from headway.loop.address import page_link
 from headway.loop.lock import held
 

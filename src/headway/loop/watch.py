@@ -29,14 +29,10 @@ from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
 from headway.loop.stop import Stopped, stoppable
 from headway.loop.when import Machine, machine, not_now
-from headway.nouns.errors import Conflict, HeadwayError
-from headway.nouns.kit import load
-from headway.nouns.protocols import Clock, Progress, Teller
-from headway.observe.damage import UNREADABLE
-from headway.observe.jobs import Job, Jobs, at_work
+from headway.nouns import Clock, Conflict, HeadwayError, Progress, Teller, load
+from headway.observe import UNREADABLE, Job, Jobs, at_work
 from headway.project import Project
-from headway.promote.next_steps import next_step
-from headway.promote.standing import Standing
+from headway.promote import Standing, next_step
 
 __all__ = ["LOCK", "WORKER", "Stopped", "TaskCheck", "Watch"]
 

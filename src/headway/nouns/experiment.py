@@ -10,8 +10,8 @@ from headway.nouns.evidence import Waiting
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time, served
 
-Ending = Literal["better", "worse", "no difference", "stopped", "replaced"]
-ENDINGS: tuple[Ending, ...] = get_args(Ending)
+ExperimentEnding = Literal["better", "worse", "no difference", "stopped", "replaced"]
+ENDINGS: tuple[ExperimentEnding, ...] = get_args(ExperimentEnding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ExperimentState:
     needed: int | None  # decisions that show `uplift` with 80% power; once it runs longer, by the last verdict
     uplift: float | None
     most: int  # at which "no difference" is the verdict at the latest
-    ended: Ending | Literal[""] = ""  # empty while it runs
+    ended: ExperimentEnding | Literal[""] = ""  # empty while it runs
     ended_at: Time | None = None
     per_day: float | None = None  # the present rate of decisions
     expected_end: Time | None = None  # when `needed` is reached at that rate, or count at the latest

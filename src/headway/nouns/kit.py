@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.nouns.errors import UnknownName, did_you_mean
-from headway.nouns.kind import NOTHING as _NOTHING
-from headway.nouns.kind import Kind
+from headway.nouns.kind import NOTHING as _NOTHING, Kind
 
 if TYPE_CHECKING:
     from headway.nouns.protocols import Crew, Encoder, Learner, Policy

@@ -4,3 +4,126 @@ Takes: Decision, Signal, outcomes.   Gives: rows, streamed in the store's own or
 Never: chooses an action, computes a reward, changes a weight.
 May import: files, nouns.
 """
+
+from typing import TYPE_CHECKING
+
+from headway.nouns import door
+
+if TYPE_CHECKING:
+    from headway.observe import erase as erase
+    from headway.observe.changes import Changes as Changes
+    from headway.observe.daily import by_day as by_day
+    from headway.observe.damage import UNREADABLE as UNREADABLE, damaged as damaged
+    from headway.observe.database import (
+        Connection as Connection,
+        Database as Database,
+        Durability as Durability,
+        Row as Row,
+        StoreTable as StoreTable,
+        Waiting as Waiting,
+        chunks as chunks,
+        placeholders as placeholders,
+    )
+    from headway.observe.deleted import (
+        DAY as DAY,
+        DeletedDraws as DeletedDraws,
+        action_code as action_code,
+        deleted_draws as deleted_draws,
+    )
+    from headway.observe.details import (
+        as_text as as_text,
+        checked as checked,
+        from_text as from_text,
+        having_details as having_details,
+        read as read,
+    )
+    from headway.observe.draws import Draws as Draws
+    from headway.observe.engines import open_database as open_database
+    from headway.observe.episodes import decisions_of as decisions_of, last_step as last_step
+    from headway.observe.erase import (
+        DELETIONS as DELETIONS,
+        DeletionFilter as DeletionFilter,
+        MatchedRows as MatchedRows,
+    )
+    from headway.observe.erased_words import (
+        Gone as Gone,
+        documents as documents,
+        remaining as remaining,
+        rewrite as rewrite,
+        strings as strings,
+        words_of_rows as words_of_rows,
+        words_of_text as words_of_text,
+    )
+    from headway.observe.erasing import Erasing as Erasing
+    from headway.observe.experience import (
+        LEARNED_PARTS as LEARNED_PARTS,
+        PARTS as PARTS,
+        Recorded as Recorded,
+        SplitBy as SplitBy,
+        part_of as part_of,
+        part_of_group as part_of_group,
+        split_by as split_by,
+        without as without,
+    )
+    from headway.observe.history import config_changes as config_changes, first_decision as first_decision
+    from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
+    from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there
+    from headway.observe.keys import (
+        PREFIX as PREFIX,
+        SCOPES as SCOPES,
+        Key as Key,
+        Keys as Keys,
+        digest_of as digest_of,
+        new_secret as new_secret,
+    )
+    from headway.observe.kin import kin_of as kin_of, unrepeated as unrepeated
+    from headway.observe.lags import ChangeLags as ChangeLags, change_lags as change_lags
+    from headway.observe.links import Links as Links
+    from headway.observe.migrations import EVEN_PAIR as EVEN_PAIR
+    from headway.observe.moments import ahead as ahead, first_signals as first_signals, same_moment as same_moment
+    from headway.observe.outcomes import cut_rewards as cut_rewards
+    from headway.observe.query import Query as Query
+    from headway.observe.rater_signals import RaterSignals as RaterSignals
+    from headway.observe.recent_rows import Recent as Recent, recent as recent
+    from headway.observe.redact import Redactor as Redactor
+    from headway.observe.rows import (
+        DECISION_COLUMNS as DECISION_COLUMNS,
+        DECISION_TABLES as DECISION_TABLES,
+        STATUSES as STATUSES,
+        decision_from_row as decision_from_row,
+        decode_candidates as decode_candidates,
+        dumps as dumps,
+        loads as loads,
+        microseconds as microseconds,
+    )
+    from headway.observe.run_log import (
+        ABOUT as ABOUT,
+        LARGEST as LARGEST,
+        METRICS as METRICS,
+        STOP as STOP,
+        RunLog as RunLog,
+        drop_old_runs as drop_old_runs,
+    )
+    from headway.observe.search import (
+        DecisionFilter as DecisionFilter,
+        all_decisions as all_decisions,
+        find_decisions as find_decisions,
+    )
+    from headway.observe.served import MatureRows as MatureRows, ServedRows as ServedRows
+    from headway.observe.settler import Agree as Agree, given as given, settle as settle
+    from headway.observe.sharing import shared_results as shared_results
+    from headway.observe.since import (
+        count_since as count_since,
+        first_decided as first_decided,
+        latest_draws as latest_draws,
+    )
+    from headway.observe.store import Store as Store, WriteTransaction as WriteTransaction
+    from headway.observe.totals import (
+        DERIVED as DERIVED,
+        Counts as Counts,
+        forget_totals as forget_totals,
+        keep_totals as keep_totals,
+    )
+    from headway.observe.writer import Writer as Writer
+else:
+    __all__, __getattr__ = door(__name__)

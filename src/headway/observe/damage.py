@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns.errors import Damaged
+from headway.nouns import Damaged
 
 if TYPE_CHECKING:
     from headway.observe.database import Database

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
-from headway.nouns.errors import Damaged
+from headway.nouns import Damaged
 from headway.observe.migrations import MIGRATIONS
 
 Durability = Literal["power", "process"]

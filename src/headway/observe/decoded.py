@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from headway.nouns.records import Decision
+from headway.nouns import Decision
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row
 

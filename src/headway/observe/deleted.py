@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import Damaged
+from headway.nouns import Damaged
 from headway.observe.database import Connection, Database
 from headway.observe.experience import Part, SplitBy, part_of
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds

@@ -13,9 +13,7 @@ from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.ids import id_bytes, id_text
-from headway.nouns.records import Detail
+from headway.nouns import Detail, InvalidInput, UnknownName, id_bytes, id_text
 from headway.observe.database import Connection, Database, chunks, placeholders
 
 LARGEST = 1 << 20  # bytes of one detail

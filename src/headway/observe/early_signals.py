@@ -6,7 +6,7 @@ holds the arrival time of a waiting signal; if no decision arrives within 24 hou
 
 from __future__ import annotations
 
-from headway.nouns.errors import Busy
+from headway.nouns import Busy
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 

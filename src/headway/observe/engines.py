@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headway.nouns.kit import catalogue, load
+from headway.nouns import catalogue, load
 from headway.observe.database import Database, Durability
 
 

@@ -6,8 +6,7 @@ decisions_of(database, "plan", "run-7", first=3)     # every stored decision fro
 
 from __future__ import annotations
 
-from headway.nouns.ids import episode_id, id_bytes
-from headway.nouns.records import Decision
+from headway.nouns import Decision, episode_id, id_bytes
 from headway.observe.database import Database
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row
 

@@ -21,9 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.ids import episode_id, id_bytes
-from headway.nouns.records import Settled
+from headway.nouns import InvalidInput, Settled, UnknownName, episode_id, id_bytes
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.deleted import count_deleted, forget_deleted
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row

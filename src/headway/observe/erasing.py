@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.ids import id_bytes, id_text
-from headway.nouns.records import Detail
+from headway.nouns import Detail, id_bytes, id_text
 from headway.observe.database import Connection, chunks, placeholders
 from headway.observe.details import checked, put
 from headway.observe.erase import DeletionFilter, MatchedRows

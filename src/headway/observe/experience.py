@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from headway.nouns.records import Candidate, Decision, Ending, Settled, Source, State
-from headway.nouns.words import masked
+from headway.nouns import Candidate, Decision, Ending, Settled, Source, State, masked
 from headway.observe.kin import kin_of, unrepeated
 from headway.observe.query import Query
 from headway.observe.rows import dumps

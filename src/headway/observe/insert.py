@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from headway.nouns.ids import id_bytes
-from headway.nouns.records import SOURCES, Candidate, Decision
+from headway.nouns import SOURCES, Candidate, Decision, id_bytes
 from headway.observe.names import Interner
 from headway.observe.rows import dumps
 

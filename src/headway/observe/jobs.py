@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns.errors import Busy, Conflict, UnknownName
+from headway.nouns import Busy, Conflict, UnknownName
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.nouns.errors import Conflict, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import Conflict, InvalidInput, UnknownName, did_you_mean
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from itertools import pairwise
 
-from headway.nouns.records import State
+from headway.nouns import State
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from headway.nouns.ids import id_bytes
-from headway.nouns.records import SOURCES
+from headway.nouns import SOURCES, id_bytes
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import microseconds

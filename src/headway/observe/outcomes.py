@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from headway.nouns.ids import id_bytes
-from headway.nouns.records import Settled
+from headway.nouns import Settled, id_bytes
 from headway.observe.database import Database, Row
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.rater_signals import RaterSignals, SignalsByRater

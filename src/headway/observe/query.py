@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import UnknownName
-from headway.nouns.ids import episode_id, id_bytes, id_text, is_episode
-from headway.nouns.records import SOURCES, Decision, Ending, Outcome, Settled, Signal, Source
+from headway.nouns import (
+    SOURCES,
+    Decision,
+    Ending,
+    Outcome,
+    Settled,
+    Signal,
+    Source,
+    UnknownName,
+    episode_id,
+    id_bytes,
+    id_text,
+    is_episode,
+)
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
-from headway.observe.details import read as read_details
-from headway.observe.details import read_many
+from headway.observe.details import read as read_details, read_many
 from headway.observe.outcomes import with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -25,26 +34,13 @@ from headway.observe.rows import (
     decode_candidates,
     settled_from_row,
 )
-from headway.observe.totals import action_totals, daily_totals
+from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
 
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
 
 
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Row counts of a task."""
-
-    decisions: int
-    signals: int
-    episodes: int
-    by_status: Mapping[str, int]
-    by_source: Mapping[str, int]
-    first_at: float | None
-    last_at: float | None
 
 
 class Query:
@@ -364,32 +360,7 @@ class Query:
 
     def counts(self, task: str) -> Counts:
         """Counts of a task, from its totals by day."""
-        task_id = self.name_id("task", task)
-        totals = daily_totals(self._database, task_id)
-        decisions = sum(total.decisions for total in totals)
-        by_status: dict[str, int] = {
-            "pending": 0,
-            "rewarded": sum(total.rewarded for total in totals),
-            "failed": sum(total.failed for total in totals),
-            "censored": sum(total.censored for total in totals),
-        }
-        by_status["pending"] = decisions - sum(total.repeats for total in totals) - sum(by_status.values())
-        by_source: dict[str, int] = {}
-        for total in totals:
-            if total.decisions:
-                by_source[SOURCES[total.source]] = by_source.get(SOURCES[total.source], 0) + total.decisions
-        first = min((total.first_at for total in totals if total.first_at is not None), default=None)
-        last = max((total.last_at for total in totals if total.last_at is not None), default=None)
-        episodes = self._database.query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
-        return Counts(
-            decisions=decisions,
-            signals=sum(total.signals for total in totals),
-            episodes=episodes,
-            by_status=by_status,
-            by_source=by_source,
-            first_at=None if first is None else first / 1e6,
-            last_at=None if last is None else last / 1e6,
-        )
+        return row_counts(self._database, self.name_id("task", task))
 
     def by_action(self, task: str) -> dict[str, int]:
         """Decisions for each action of a task, by name."""

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from headway.nouns.ids import episode_id, id_bytes
-from headway.nouns.records import Status
+from headway.nouns import Status, episode_id, id_bytes
 from headway.observe.database import Database, placeholders
 
 SignalsByRater = Mapping[str, Sequence[tuple[str, float]]]

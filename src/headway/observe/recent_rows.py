@@ -10,7 +10,7 @@ import struct
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from headway.nouns.wire import Internal, Time, served
+from headway.nouns import Internal, Time, served
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import decode_candidates

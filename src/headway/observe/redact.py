@@ -28,8 +28,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from headway.nouns.records import Candidate, State, Value
-from headway.nouns.redacted import MARK, mark
+from headway.nouns import MARK, Candidate, State, Value, mark
 from headway.observe.key_prefixes import PREFIXES
 
 Redaction = Literal["secrets", "email", "phone", "card"]

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns.ids import id_text
-from headway.nouns.records import SOURCES, Candidate, Decision, Settled, Situation, State, Status
+from headway.nouns import SOURCES, Candidate, Decision, Settled, Situation, State, Status, id_text
 from headway.observe.damage import UNREADABLE, damaged
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")

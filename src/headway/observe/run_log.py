@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular, write_whole
-from headway.nouns.errors import Conflict
+from headway.nouns import Conflict
 
 LARGEST = 8 << 20  # bytes of metrics.jsonl
 ABOUT, METRICS, STOP = "about.json", "metrics.jsonl", "stop"

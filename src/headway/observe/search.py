@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.records import Decision, Outcome
+from headway.nouns import Decision, Outcome
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.rows import (
     DECISION_COLUMNS,

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import SOURCES
+from headway.nouns import SOURCES, Floats
 from headway.observe.database import Database, placeholders
 from headway.observe.draws import Draws
 from headway.observe.query import Query

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headway.nouns.records import Outcome
+from headway.nouns import Outcome
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.early_signals import expire
 from headway.observe.query import Query

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from headway.nouns.ids import id_bytes
+from headway.nouns import id_bytes
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 

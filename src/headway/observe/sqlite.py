@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import Damaged, HeadwayError, Unavailable
+from headway.nouns import Damaged, HeadwayError, Unavailable
 from headway.observe.damage import wrong_values
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting, placeholders
 from headway.observe.store_files import StoreFiles

@@ -8,14 +8,20 @@ from concurrent.futures import Future
 from itertools import chain
 from typing import Any, TypeVar
 
-from headway.nouns.errors import Conflict, InvalidInput, UnknownName
-from headway.nouns.ids import episode_id, id_bytes, is_episode
-from headway.nouns.records import Decision, Detail, Ending, Signal
+from headway.nouns import (
+    Conflict,
+    Decision,
+    Detail,
+    Ending,
+    InvalidInput,
+    Signal,
+    UnknownName,
+    episode_id,
+    id_bytes,
+    is_episode,
+)
 from headway.observe.database import Connection, Database
-from headway.observe.details import change as change_details
-from headway.observe.details import checked
-from headway.observe.details import insert as insert_details
-from headway.observe.details import put as put_details
+from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
 from headway.observe.early_signals import admit
 from headway.observe.insert import (
     INSERT,
@@ -31,12 +37,7 @@ from headway.observe.insert import (
     stamped,
 )
 from headway.observe.names import Interner
-from headway.observe.rows import (
-    DECISION_COLUMNS,
-    DECISION_TABLES,
-    decision_from_row,
-    microseconds,
-)
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
 from headway.observe.writer import Writer
 
 _T = TypeVar("_T")

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headway.files import open_regular
-from headway.nouns.errors import Damaged, Unavailable
+from headway.nouns import Damaged, Unavailable
 
 _EVERY_S = 0.1  # names, identities and sizes; headers are compared before every transaction
 _INDEX_BYTES = 136  # of wal-index: a header, then how far the checkpoints came

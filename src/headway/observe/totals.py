@@ -9,10 +9,11 @@ A signal counts on the day of its decision. It is live at a mark if no row up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
+from headway.nouns import SOURCES
 from headway.observe.database import Connection, Database
 from headway.observe.rows import STATUSES
 
@@ -57,6 +58,19 @@ class DayTotal:
             setattr(self, name, choose(times) if times else None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Row counts of a task."""
+
+    decisions: int
+    signals: int
+    episodes: int
+    by_status: Mapping[str, int]
+    by_source: Mapping[str, int]
+    first_at: float | None
+    last_at: float | None
+
+
 class _Marks(NamedTuple):
     """The last counted row of each table."""
 
@@ -74,6 +88,35 @@ def daily_totals(database: Database, task_id: int) -> list[DayTotal]:
     for total in _counted(database, task_id, marks, _Marks(_ALL, _ALL, _ALL)).values():
         _add(days, total)
     return [total for _, total in sorted(days.items())]
+
+
+def row_counts(database: Database, task_id: int) -> Counts:
+    """Counts of a task, from its totals by day."""
+    totals = daily_totals(database, task_id)
+    decisions = sum(total.decisions for total in totals)
+    by_status: dict[str, int] = {
+        "pending": 0,
+        "rewarded": sum(total.rewarded for total in totals),
+        "failed": sum(total.failed for total in totals),
+        "censored": sum(total.censored for total in totals),
+    }
+    by_status["pending"] = decisions - sum(total.repeats for total in totals) - sum(by_status.values())
+    by_source: dict[str, int] = {}
+    for total in totals:
+        if total.decisions:
+            by_source[SOURCES[total.source]] = by_source.get(SOURCES[total.source], 0) + total.decisions
+    first = min((total.first_at for total in totals if total.first_at is not None), default=None)
+    last = max((total.last_at for total in totals if total.last_at is not None), default=None)
+    episodes = database.query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
+    return Counts(
+        decisions=decisions,
+        signals=sum(total.signals for total in totals),
+        episodes=episodes,
+        by_status=by_status,
+        by_source=by_source,
+        first_at=None if first is None else first / 1e6,
+        last_at=None if last is None else last / 1e6,
+    )
 
 
 def action_totals(database: Database, task_id: int) -> list[tuple[str, int, int]]:

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from headway.nouns.errors import Busy, Damaged, Unavailable
+from headway.nouns import Busy, Damaged, Unavailable
 from headway.observe.database import Connection, Database
 
 T = TypeVar("T")

@@ -12,18 +12,16 @@ from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from headway.nouns.alarm import Alarm, sentence
-from headway.nouns.records import is_own
-from headway.observe.jobs import Jobs
-from headway.observe.rows import dumps, loads
+from headway.nouns import Alarm, is_own, sentence
+from headway.observe import Jobs, dumps, loads
 from headway.project.prove.subject import current_policy
 from headway.project.publish import record_change
 
 if TYPE_CHECKING:
-    from headway.observe.served import MatureRows, ServedRows
+    from headway.observe import MatureRows, ServedRows
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Entry
-    from headway.prove.streams import Known, StreamRows
+    from headway.promote import Entry
+    from headway.prove import Known, StreamRows
 
 EXPLORE = 0.5  # the share of random choices while an alarm is open
 _MOST_KEYS = 8
@@ -50,8 +48,8 @@ def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
 
     Reads only what was decided and settled since the last check.
     """
-    from headway.observe.served import ServedRows
-    from headway.prove.streams import LIMIT, find
+    from headway.observe import ServedRows
+    from headway.prove import LIMIT, find
 
     if task in project.servings.compared:
         return None  # a vote between two policies is not an outcome of one
@@ -113,7 +111,7 @@ def _without(project: Opened, task: str, served: ServedRows, rows: MatureRows, k
 
 def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> dict[int, dict[str, float]]:
     """By decision: its reward without each of its raters, NaN if there is none; read once per outcome."""
-    from headway.reward.without import reward_without
+    from headway.reward import reward_without
 
     rewards = project.rewards(task)
     unread = [seq for seq in rows.seq.tolist() if seq not in served.without]
@@ -126,7 +124,7 @@ def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) ->
 
 
 def _stream_rows(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
-    from headway.prove.streams import StreamRows
+    from headway.prove import StreamRows
 
     changes = project.ledger.entries(task, "promote", "rollback")
     bodies = served.configurations(rows.configurations())
@@ -155,7 +153,7 @@ def _known(project: Opened, task: str, rows: MatureRows) -> list[Known]:
 
     An open one of a single key touches nothing: its outcomes are left out.
     """
-    from headway.prove.streams import Known
+    from headway.prove import Known
 
     return [
         Known(action=alarm.action, row=None if alarm.open else rows.first_from(alarm.since))

@@ -11,24 +11,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.experiment import ENDINGS, Ending, ExperimentState, VerdictCost
+from headway.nouns import ENDINGS, Conflict, ExperimentEnding, ExperimentState, HeadwayError, InvalidInput, VerdictCost
 from headway.project.prove.cost import arrival_rate, verdict_cost
-from headway.project.prove.subject import (
-    candidate_policy,
-    current_policy,
-    gate_rules,
-    most_decisions,
-    stored_evidence,
-)
+from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, most_decisions, stored_evidence
 from headway.project.publish import new_entry, record_together
 from headway.promote import gate
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict
+    from headway.nouns import Verdict
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Entry
-    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.promote import CandidatePolicy, CurrentPolicy, Entry
     from headway.settings import TaskSettings
 
 
@@ -140,11 +132,11 @@ def stop_experiment(project: Opened, task: str, *, why: str = "stopped", who: st
             code="no_experiment",
             hint=f"Start one: headway experiment start {task}",
         )
-    ended: Ending = next((ending for ending in ENDINGS if ending == why), "stopped")
+    ended: ExperimentEnding = next((ending for ending in ENDINGS if ending == why), "stopped")
     return record_together(project, _end(project, running, ended, why or ended, who))[0]
 
 
-def _end(project: Opened, running: Entry, ended: Ending, why: str, who: str) -> Entry:
+def _end(project: Opened, running: Entry, ended: ExperimentEnding, why: str, who: str) -> Entry:
     detail = {**running.detail, "share": 0.0, "acted_on": running.share, "since": running.at, "ended": ended}
     detail["to_decision"] = project.query.last_decision(running.task)
     return new_entry(
@@ -219,7 +211,7 @@ def _ended(project: Opened, last: Entry, state: ExperimentState) -> ExperimentSt
         return replace(state, ended=last.detail["ended"], ended_at=last.at)
     rows = project.ledger.entries(last.task, "promote", "rollback", "retire", "candidate", after=last.seq)
     by = next(row for row in rows if _ends(row, last))
-    ended: Ending = "replaced"
+    ended: ExperimentEnding = "replaced"
     if by.policy_hash == last.policy_hash:
         ended = "better" if by.kind == "promote" else "worse" if by.kind == "retire" else "replaced"
     return replace(state, ended=ended, ended_at=by.at)
@@ -232,7 +224,7 @@ def _ends(row: Entry, start: Entry) -> bool:
 
 def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     """With the verdict on its candidate; its estimate only if the verdict shows one."""
-    from headway.prove.page import page_of
+    from headway.prove import page_of
 
     if verdict is None or verdict.evidence is None:
         return state

@@ -18,22 +18,20 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import NOTHING_TO_READ, Conflict, InvalidInput
-from headway.nouns.evidence import Verdict
+from headway.nouns import NOTHING_TO_READ, Conflict, InvalidInput, Verdict
 from headway.project.alarm import alarms, end_alarm
 from headway.project.experiment import stop_experiment
-from headway.project.promote import retire
-from headway.project.promote import rollback as roll_back
+from headway.project.promote import retire, rollback as roll_back
 from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change
 from headway.project.prove.examine import RollbackTest, examine
 from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
 from headway.promote import gate
-from headway.prove.change import moved_by
+from headway.prove import moved_by
 
 if TYPE_CHECKING:
-    from headway.nouns.alarm import Alarm
+    from headway.nouns import Alarm
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Entry
+    from headway.promote import Entry
 
 ALPHA = 0.03  # of the policies that are no worse than the one before, how many are ever taken back
 ALPHA_AFTER_ALARM = 0.05  # the same after an alarm: at most one in twenty tasks has a false one in 100,000 decisions

@@ -10,18 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.errors import InvalidInput
-from headway.nouns.kit import hook
-from headway.nouns.protocols import Learned, Progress
-from headway.nouns.records import Settled
-from headway.observe.experience import LEARNED_PARTS, Recorded, part_of, split_by, without
-from headway.observe.run_log import RunLog, drop_old_runs
+from headway.nouns import Header, InvalidInput, Learned, PolicyRef, Progress, Settled, hook
+from headway.observe import LEARNED_PARTS, Recorded, RunLog, drop_old_runs, part_of, split_by, without
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
-from headway.promote.surplus import prune
+from headway.promote import prune
 
 if TYPE_CHECKING:
-    from headway.learn.age import Ages
+    from headway.learn import Ages
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict, GateRefused, InvalidInput
-from headway.nouns.evidence import Evidence, Reliance, Verdict
+from headway.nouns import Conflict, Evidence, GateRefused, InvalidInput, PolicyRef, Reliance, Verdict
 from headway.project.prove.subject import (
     candidate_policy,
     current_policy,
@@ -18,13 +16,11 @@ from headway.project.prove.subject import (
 )
 from headway.project.prove.terms import admission_of
 from headway.project.publish import record_change
-from headway.promote import gate
-from headway.promote.ledger import Entry, EntryKind, Heads
-from headway.promote.reliance import FLAGS, better_way, reliance_words
+from headway.promote import FLAGS, Entry, EntryKind, Heads, better_way, gate, reliance_words
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.promote import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
 

@@ -17,15 +17,12 @@ from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
-from headway.nouns.checkpoint import Header
-from headway.nouns.errors import UnknownName
-from headway.observe.experience import PARTS, SplitBy
-from headway.promote.bundle import specs
-from headway.promote.ledger import Entry, EntryKind
-from headway.promote.surplus import surplus_candidates
+from headway.nouns import Header, UnknownName
+from headway.observe import PARTS, SplitBy
+from headway.promote import Entry, EntryKind, specs, surplus_candidates
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Learned
+    from headway.nouns import Learned
     from headway.project.project.folder import Opened
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.ids import is_episode, parse_decision_id
-from headway.nouns.records import Signal
+from headway.nouns import InvalidInput, Signal, did_you_mean, is_episode, parse_decision_id
 from headway.project.decide.inputs import checked_name, checked_time
-from headway.reward.signals import MEASURED, check
+from headway.reward import MEASURED, check
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput, InvalidSettings
+from headway.nouns import InvalidInput, InvalidSettings
 from headway.settings import parse, settings_text, with_weight
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.files import drop_abandoned, open_regular, whole_folder
-from headway.nouns.checkpoint import Header, TensorSpec
-from headway.nouns.errors import Damaged, Unavailable
+from headway.nouns import Damaged, Header, TensorSpec, Unavailable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from headway.nouns.wire import Internal, Time, served
+from headway.nouns import Internal, Time, served
 
 EntryKind = Literal[
     "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm",

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
 from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, rests_on, with_key_checks
 from headway.promote.reliance import reliance_words, unseen_changes
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of

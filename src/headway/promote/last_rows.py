@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from headway.observe.database import Row
-from headway.observe.rows import loads
+from headway.observe import Row, loads
 from headway.promote.entry import Entry, EntryKind, Heads
 
 _KINDS: tuple[EntryKind, ...] = get_args(EntryKind)

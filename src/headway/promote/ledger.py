@@ -30,12 +30,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict
-from headway.observe.database import Connection, Database
-from headway.observe.erase import DELETIONS
-from headway.observe.query import Query
-from headway.observe.rows import dumps, loads, microseconds
+from headway.nouns import Conflict, PolicyRef
+from headway.observe import DELETIONS, Connection, Database, Query, dumps, loads, microseconds
 from headway.promote.entry import Entry, EntryKind, Heads, State
 from headway.promote.last_rows import (
     CHANGES,

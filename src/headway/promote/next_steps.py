@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headway.nouns.conclusions import conclusion
-from headway.nouns.errors import HeadwayError, MissingExtra
-from headway.nouns.evidence import Evidence, Verdict
-from headway.nouns.status import NextStep, StepVerb
+from headway.nouns import Evidence, HeadwayError, MissingExtra, NextStep, StepVerb, Verdict, conclusion
 from headway.promote.reliance import FLAGS, better_way
 from headway.promote.standing import CandidatePolicy, Standing
 

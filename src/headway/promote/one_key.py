@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from shlex import quote
 
-from headway.nouns.evidence import Diagnostic, Evidence, RaterShare
+from headway.nouns import Diagnostic, Evidence, RaterShare
 
 ONE_KEY = "one_key"
 ONE_KEY_REGION = "one_key_region"

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.errors import Damaged, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import Damaged, Header, InvalidInput, PolicyRef, UnknownName, did_you_mean
 from headway.promote import bundle
 from headway.promote.bundle import VerifiedFiles
 

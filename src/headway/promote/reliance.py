@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from headway.nouns.evidence import Evidence, Reliance
-from headway.nouns.times import lasting
+from headway.nouns import Evidence, Reliance, lasting
 
 FLAGS: dict[Reliance, str] = {"claims": "--trust-claims", "predictions": "--predicts-only"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from headway.nouns.evidence import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
+from headway.nouns import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
 
 FIRST_OUTLOOK = 1_000  # rows before a comparison is called pointless
 _TIMES = 100  # a number of rows so many times larger than that so far is not a plan

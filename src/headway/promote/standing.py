@@ -9,10 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.nouns.core_kit import CHOICE
-from headway.nouns.errors import HeadwayError
-from headway.nouns.evidence import Evidence, Verdict
-from headway.nouns.kind import Kind
+from headway.nouns import CHOICE, Evidence, HeadwayError, Kind, Verdict
 from headway.promote.gate import Admission
 from headway.promote.ledger import Entry
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.nouns.evidence import Evidence
+from headway.nouns import Evidence
 
 _WORDS = {"encoder_spec": "encoder"}  # a key of the configuration under another name than in the settings
 _LONGEST = 60  # characters of a value that a reason quotes

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Prospect, RaterShare
+from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Prospect, RaterShare
 from headway.prove import sequential
 from headway.prove.betting import BETTING
 from headway.prove.power import still_needed

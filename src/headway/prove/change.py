@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 LEAST_BEFORE, LEAST_AFTER = 50, 10  # rows on either side of a split
 _PER = 100_000  # rows that a false-alarm rate is about

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Candidate, Decision, Settled, is_own
+from headway.nouns import Candidate, Decision, Floats, Settled, is_own
 from headway.prove.log import CENSORED, DELETED, FAILED, PENDING, REWARDED, Log, RowOrigin
 
 GONE = -1  # instead of its number in the outcome log: this row stands in for one that was deleted

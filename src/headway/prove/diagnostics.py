@@ -12,7 +12,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import SAME_CHOICES, Diagnostic
+from headway.nouns import SAME_CHOICES, Diagnostic
 from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats, Log
 from headway.prove.origin import OriginChecks

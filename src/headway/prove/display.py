@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns.evidence import Estimate
+from headway.nouns import Estimate
 from headway.prove import estimators
 from headway.prove.log import Log
 from headway.prove.spread import LEAST, ScoreSpread, possible

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headway.nouns.evidence import Estimate
+from headway.nouns import Estimate
 from headway.prove.log import Floats, Log
 from headway.prove.reward_model import ArmSums, narrow
 from headway.prove.spread import ScoreSpread

@@ -14,8 +14,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Claims, Diagnostic, Estimate, Evidence, Guard, Prospect
+from headway.nouns import Claims, Diagnostic, Estimate, Evidence, Guard, InvalidInput, Prospect
 from headway.prove.about import RANGE_FROM_ROWS, About, compose
 from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 
-from headway.nouns.evidence import Guard
+from headway.nouns import Guard
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
 from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups

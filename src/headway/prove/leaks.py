@@ -28,8 +28,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.nouns.records import Candidate, Situation
-from headway.nouns.words import spoken
+from headway.nouns import Candidate, Situation, spoken
 from headway.prove.agreement import Kind, Leak, LeakRows, categories, contained, numeric, stated
 
 __all__ = ["Leak", "LeakDetector", "Leaks", "Twins", "normalised"]

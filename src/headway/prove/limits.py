@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.nouns.evidence import Diagnostic
+from headway.nouns import Diagnostic
 
 
 def at_least(name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -9,8 +9,7 @@ from math import inf
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Candidate, Decision, Settled, Situation
+from headway.nouns import Candidate, Decision, Floats, Settled, Situation
 
 Distributions = Callable[[Sequence[Situation], Sequence[Sequence[Candidate]], Sequence[int]], Floats]
 

@@ -8,7 +8,7 @@ from math import inf, log
 
 import numpy as np
 
-from headway.nouns.evidence import CLIPPING, CLIPPING_AGAINST, Diagnostic
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic
 from headway.prove.calibration import FALSE_ALARM, PLACES, Calibration, Misfit, Repetition, exponent
 from headway.prove.limits import at_most
 from headway.prove.log import DELETED, Floats, Log, RowOrigin

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.nouns.conclusions import conclusion, gap
-from headway.nouns.evidence import Estimate, Evidence, Verdict
+from headway.nouns import Estimate, Evidence, Verdict, conclusion, gap
 from headway.prove.sequential import E_PROCESS
 
 MOST_RATERS = 12  # shown on a page

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, isfinite, log10
 from typing import NamedTuple
 
-from headway.nouns.evidence import Estimate
+from headway.nouns import Estimate
 
 WIDTH, HEIGHT = 820, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 112, 16, 40

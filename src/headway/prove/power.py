@@ -14,8 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Plan
+from headway.nouns import InvalidInput, Plan
 from headway.prove import sequential
 from headway.prove.betting import MOST, stakes
 from headway.prove.log import Floats, Log

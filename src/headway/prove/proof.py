@@ -19,8 +19,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Plan
+from headway.nouns import InvalidInput, Plan
 from headway.prove.diagnostics import Checks
 from headway.prove.guard_bets import GuardRule, GuardTally
 from headway.prove.log import DELETED, PENDING, STATUS, Floats, Integers, Log

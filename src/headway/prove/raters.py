@@ -21,8 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import Evidence, RaterShare
-from headway.nouns.records import is_own
+from headway.nouns import Evidence, RaterShare, is_own
 from headway.prove.log import Floats, Log
 from headway.prove.tally import ColumnMean, ScoreTally
 from headway.prove.wagers import Wagers

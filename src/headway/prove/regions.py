@@ -28,9 +28,8 @@ from math import inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Settled, Situation
-from headway.observe.erased_words import words_of_text
+from headway.nouns import Floats, Settled, Situation
+from headway.observe import words_of_text
 
 Flags = NDArray[np.bool_]
 

@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from textwrap import fill
 
-from headway.nouns.evidence import Verdict
+from headway.nouns import Verdict
 from headway.prove.page import Line, Page, page_of
 from headway.prove.plot import curve_svg, interval_svg
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 
-from headway.nouns.evidence import Plan
+from headway.nouns import Plan
 
 ALPHA = 0.04
 PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20

@@ -17,7 +17,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 from headway.prove.log import Floats, Log
 from headway.prove.power import POWER, sequence_needed
 from headway.prove.proof import LogProof

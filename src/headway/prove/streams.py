@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 from headway.prove.change import Change, find_change, limit
 
 RATE = 0.0125  # false alarms per 100,000 rows and kind of stream; there are four

@@ -7,7 +7,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.evidence import Estimate
+from headway.nouns import Estimate
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 

@@ -24,8 +24,7 @@ from math import exp, isqrt, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.records import Decision
-from headway.nouns.worth import Measure
+from headway.nouns import Decision, Measure
 from headway.prove.log import Floats, Integers
 from headway.prove.sequential import quantile
 

@@ -23,8 +23,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.records import Decision, Outcome
+from headway.nouns import Decision, InvalidInput, InvalidSettings, Outcome, did_you_mean
 from headway.reward import function as functions
 from headway.reward.presets import PRESET_SIGNALS, PRESETS
 from headway.reward.signals import FAILED, RESERVED, SAFETY_FLAG, Term, apply, check, term

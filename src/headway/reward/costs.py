@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from headway.nouns.worth import money
+from headway.nouns import money
 from headway.reward.compose import Rewards
 
 _MONEY = re.compile(r"(^|[_.-])(usd|dollars?|eur|euros?|cost|costs|price|spend)([_.-]|$)")

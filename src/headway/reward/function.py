@@ -22,8 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.records import Decision
+from headway.nouns import Decision, InvalidInput, InvalidSettings, did_you_mean
 
 _only_read: ContextVar[bool] = ContextVar("only_read", default=False)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")

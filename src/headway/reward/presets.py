@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headway.nouns.records import Decision
+from headway.nouns import Decision
 
 PRESET_RANGE = (-2.0, 2.0)
 _FIRST = ("trajectory_reward", "verification_passed", "timeout", "retries", "terminal_failure")

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from headway.nouns.errors import InvalidInput, did_you_mean
+from headway.nouns import InvalidInput, did_you_mean
 
 Transform = Literal["identity", "stars", "thumbs", "log1p", "clip"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)

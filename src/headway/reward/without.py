@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import nan
 
-from headway.nouns.records import Settled, is_own
+from headway.nouns import Settled, is_own
 from headway.reward.compose import Rewards
 
 

@@ -7,3 +7,39 @@ Takes: HTTP requests.   Gives: JSON, server-sent events, one error shape.
 Never: trains, holds a language model, takes a path or a propensity from a client, connects to others by itself.
 May import: files, nouns, client, observe, promote, settings, project.
 """
+
+from typing import TYPE_CHECKING
+
+from headway.nouns import door
+
+if TYPE_CHECKING:
+    from headway.serve.address import Address as Address
+    from headway.serve.endpoints import (
+        Call as Call,
+        Reply as Reply,
+        Stream as Stream,
+        endpoint as endpoint,
+        strict as strict,
+    )
+    from headway.serve.errors import (
+        ErrorBody as ErrorBody,
+        ErrorDetail as ErrorDetail,
+        Refused as Refused,
+        problem as problem,
+    )
+    from headway.serve.kit_routes import kit_problems as kit_problems
+    from headway.serve.routes.tasks import need_worker as need_worker
+    from headway.serve.run import serve as serve
+    from headway.serve.state import Server as Server
+    from headway.serve.wire import (
+        NAME as NAME,
+        Candidates as Candidates,
+        Name as Name,
+        State as State,
+        Text as Text,
+        described as described,
+        matching as matching,
+    )
+    from headway.serve.workers import Workers as Workers, server_settings as server_settings
+else:
+    __all__, __getattr__ = door(__name__)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 from headway.serve.workers import Workers, server_settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns.errors import Unavailable
+from headway.nouns import Unavailable
 from headway.settings import ServerSettings
 
 BACKLOG = 4096

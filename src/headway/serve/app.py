@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns.kit import Catalogue, catalogue
+from headway.nouns import Catalogue, catalogue
 from headway.project import Project
 from headway.serve import openapi, page
 from headway.serve.endpoints import Endpoint, endpoints_of

@@ -24,10 +24,8 @@ from pathlib import Path
 from typing import Literal
 
 from headway.files import open_regular
-from headway.nouns.errors import Damaged
-from headway.nouns.protocols import Clock
-from headway.observe.keys import PREFIX, SCOPES, Key, Keys, digest_of, new_secret
-from headway.observe.links import Links
+from headway.nouns import Clock, Damaged
+from headway.observe import PREFIX, SCOPES, Key, Keys, Links, digest_of, new_secret
 from headway.serve.errors import Refused
 
 COOKIE = "headway_page"

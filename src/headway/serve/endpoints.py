@@ -28,10 +28,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.ids import parse_decision_id
-from headway.nouns.records import Decision, Reader
-from headway.nouns.wire import converter
+from headway.nouns import Decision, InvalidInput, Reader, UnknownName, converter, parse_decision_id
 
 if TYPE_CHECKING:
     from headway.serve.state import Server

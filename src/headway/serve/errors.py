@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headway.nouns.errors import Busy, GateRefused, HeadwayError
+from headway.nouns import Busy, GateRefused, HeadwayError
 
 logger = logging.getLogger("headway.serve")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns.errors import Busy
+from headway.nouns import Busy
 
 _WAITING = 256
 _MOST_STREAMS = 200

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from headway.nouns.errors import Busy, Conflict, HeadwayError
-from headway.nouns.records import Decision
+from headway.nouns import Busy, Conflict, Decision, HeadwayError
 from headway.project import Ask, Considered, Project
 
 _MOST_TOGETHER = 512

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defined]  # as its documentation does
 
-from headway.nouns.errors import Busy, Unavailable
+from headway.nouns import Busy, Unavailable
 from headway.serve.auth import NOBODY, PROOF, Caller
 from headway.serve.endpoints import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem, unexpected

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headway.nouns.kit import Catalogue, Command, Family, Kit, Worker, load
+from headway.nouns import Catalogue, Command, Family, Kit, Worker, load
 from headway.serve.endpoints import Endpoint, endpoints_of
 from headway.serve.openapi import document
 from headway.serve.routing import Routes

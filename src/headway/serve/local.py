@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from headway.nouns.times import rfc3339
+from headway.nouns import rfc3339
 from headway.settings import ServerSettings
 
 logger = logging.getLogger("headway.serve")

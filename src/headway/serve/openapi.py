@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from headway.nouns.wire import Time, is_record, wire_fields
+from headway.nouns import Time, is_record, wire_fields
 from headway.serve.endpoints import JSON, Endpoint
 from headway.serve.errors import ErrorBody
 

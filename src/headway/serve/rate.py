@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from headway.nouns.errors import Busy
+from headway.nouns import Busy
 
 _BURST_S = 1.0
 _CROWDED_S = 1.0

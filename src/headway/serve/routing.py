@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 from headway.serve.endpoints import Endpoint
 from headway.serve.errors import Refused
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from headway.nouns.errors import Unavailable
+from headway.nouns import Unavailable
 from headway.project import Project
 from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.app import application

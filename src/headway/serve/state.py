@@ -13,11 +13,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from headway.nouns.errors import Busy, Conflict, HeadwayError, Unavailable
-from headway.observe.changes import Changes
-from headway.observe.jobs import Jobs
-from headway.observe.keys import Keys
-from headway.observe.links import Links
+from headway.nouns import Busy, Conflict, HeadwayError, Unavailable
+from headway.observe import Changes, Jobs, Keys, Links
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.connections import Connections, capacity

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from headway.client.children import ChildEvent, Children
-from headway.client.process import Backoff, Child, exit_words
-from headway.nouns.errors import InvalidInput
+from headway.client import Backoff, Child, ChildEvent, Children, exit_words
+from headway.nouns import InvalidInput
 from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.metrics import WorkerMetrics
 from headway.settings import ServerSettings, load

@@ -9,57 +9,30 @@ Never: writes a file, runs the code of a kit that is not in use, lets an unknown
 May import: decide, reward, files, nouns.
 """
 
-from headway.settings.configuration import config, config_hash
-from headway.settings.edit import with_weight
-from headway.settings.environment import VARIABLES, cache_folder, project_directory
-from headway.settings.file import FILE, example, settings_lines
-from headway.settings.file import text_of as settings_text
-from headway.settings.kits import kits_in_use
-from headway.settings.read import KEYS, load, parse
-from headway.settings.schema import (
-    STATE,
-    EncoderEndpoint,
-    Explore,
-    GuardSettings,
-    KitSettings,
-    Role,
-    RuleSettings,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-    TaskSettings,
-    Upstream,
-    WatchSettings,
-    is_task_name,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "FILE",
-    "KEYS",
-    "STATE",
-    "VARIABLES",
-    "EncoderEndpoint",
-    "Explore",
-    "GuardSettings",
-    "KitSettings",
-    "Role",
-    "RuleSettings",
-    "ServerSettings",
-    "Settings",
-    "StoreSettings",
-    "TaskSettings",
-    "Upstream",
-    "WatchSettings",
-    "cache_folder",
-    "config",
-    "config_hash",
-    "example",
-    "is_task_name",
-    "kits_in_use",
-    "load",
-    "parse",
-    "project_directory",
-    "settings_lines",
-    "settings_text",
-    "with_weight",
-]
+from headway.nouns import door
+
+if TYPE_CHECKING:
+    from headway.settings.configuration import config as config
+    from headway.settings.edit import with_weight as with_weight
+    from headway.settings.environment import cache_folder as cache_folder
+    from headway.settings.file import (
+        FILE as FILE,
+        example as example,
+        settings_lines as settings_lines,
+        settings_text as settings_text,
+    )
+    from headway.settings.kits import kits_in_use as kits_in_use
+    from headway.settings.read import load as load, parse as parse
+    from headway.settings.schema import (
+        ServerSettings as ServerSettings,
+        Settings as Settings,
+        TaskSettings as TaskSettings,
+        Upstream as Upstream,
+        WatchSettings as WatchSettings,
+    )
+    from headway.settings.strict import Setting as Setting, Url as Url, Variable as Variable
+    from headway.settings.table import SettingsTable as SettingsTable, quoted as quoted
+else:
+    __all__, __getattr__ = door(__name__)

@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings
+from headway.nouns import InvalidSettings
 
 _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?\Z")
 _NUMBER = r"[-+]?[0-9][0-9_.eE+-]*"

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns import InvalidInput, InvalidSettings, PolicyRef, did_you_mean
 
 VARIABLES = (
     "HEADWAY_POLICY",

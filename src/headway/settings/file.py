@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns.errors import InvalidSettings
+from headway.nouns import InvalidSettings
 
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
@@ -23,7 +23,7 @@ def example() -> str:
     return read_regular(Path(__file__).with_name("example.toml")).decode()
 
 
-def text_of(folder: Path) -> tuple[str, Path | None]:
+def settings_text(folder: Path) -> tuple[str, Path | None]:
     """The text of a project's file, and its path; empty text and None if there is no file."""
     file = folder / FILE
     try:
@@ -49,7 +49,7 @@ def text_of(folder: Path) -> tuple[str, Path | None]:
 
 def settings_lines(folder: Path) -> tuple[Path | None, list[tuple[int, str, str]]]:
     """(path, lines) of a project's file; a line is its number, its table and its text."""
-    text, file = text_of(folder)
+    text, file = settings_text(folder)
     lines, table = [], ""
     for number, line in enumerate(text.splitlines(), 1):
         heading = _TABLE.match(line)

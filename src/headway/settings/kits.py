@@ -15,9 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings
-from headway.nouns.kit import REPAIR, Catalogue, installed
-from headway.settings.file import FILE, text_of, toml
+from headway.nouns import REPAIR, Catalogue, InvalidSettings, installed
+from headway.settings.file import FILE, settings_text, toml
 from headway.settings.schema import KitSettings
 from headway.settings.strict import keys_of, read
 from headway.settings.table import SettingsTable
@@ -30,7 +29,7 @@ _EXPECTED = "names of kits, of a-z, 0-9, '_' and '-'"
 
 def kits_in_use(folder: Path, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The installed kits that a project may import: those of [kits] use, then those of HEADWAY_KITS."""
-    text, file = text_of(folder)
+    text, file = settings_text(folder)
     name = str(file) if file else FILE
     return kits_named(toml(text, name), name, os.environ if environ is None else environ)
 

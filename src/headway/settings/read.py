@@ -12,11 +12,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.kit import Catalogue
-from headway.nouns.kit import catalogue as catalogue_of
+from headway.nouns import Catalogue, InvalidSettings, catalogue as catalogue_of, did_you_mean
 from headway.settings import environment
-from headway.settings.file import FILE, text_of, toml
+from headway.settings.file import FILE, settings_text, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
 from headway.settings.schema import (
     EncoderEndpoint,
@@ -61,7 +59,7 @@ def load(directory: Path, environ: Mapping[str, str] | None = None, catalogue: C
     """
     environ = os.environ if environ is None else environ
     check_owner(directory, environ)
-    text, file = text_of(directory)
+    text, file = settings_text(directory)
     return parse(text, directory=directory, environ=environ, file=file, catalogue=catalogue)
 
 

@@ -15,11 +15,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from headway.nouns.core_kit import CHOICE
-from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.kind import Kind
-from headway.reward.compose import Combine, Rewards, Worth
-from headway.reward.signals import Term
+from headway.nouns import CHOICE, InvalidInput, InvalidSettings, Kind, UnknownName, did_you_mean
+from headway.reward import Combine, Rewards, Term, Worth
 from headway.settings.strict import Setting, Url, Variable
 from headway.settings.table import NAME
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headway.nouns.errors import InvalidSettings, did_you_mean
+from headway.nouns import InvalidSettings, did_you_mean
 
 Choice = TypeVar("Choice", bound=str)
 T = TypeVar("T")

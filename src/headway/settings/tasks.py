@@ -10,14 +10,9 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from headway.decide.conditions import BUILT_IN, parse
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.kind import Kind
-from headway.nouns.kit import Catalogue, load
-from headway.reward.compose import Rewards, Worth, default_required
-from headway.reward.function import is_name
-from headway.reward.presets import PRESET_RANGE, PRESETS
-from headway.reward.signals import RESERVED, Term, term
+from headway.decide import BUILT_IN, parse
+from headway.nouns import Catalogue, InvalidSettings, Kind, did_you_mean, load
+from headway.reward import PRESET_RANGE, PRESETS, RESERVED, Rewards, Term, Worth, default_required, is_name, term
 from headway.settings.kits import kit_hint
 from headway.settings.schema import (
     EncoderEndpoint,

@@ -19,10 +19,10 @@ May import: project, learn, prove, decide, observe, encode, nouns.
 
 from typing import Any
 
-from headway.nouns.kit import catalogue, load
+from headway.nouns import catalogue, load
 from headway.testing.evidence import evidence_contract
-from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
+from headway.testing.small_worlds import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
 from headway.testing.worlds import world_contract
 
 __all__ = [

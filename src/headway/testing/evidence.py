@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 
 if TYPE_CHECKING:
     from headway.project import Project, ProofKind

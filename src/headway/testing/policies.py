@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from headway.decide.acting import Pipeline
-from headway.decide.baselines import baseline
-from headway.decide.explore import draw, uniform
-from headway.nouns.kit import Catalogue
-from headway.nouns.protocols import Encoder, Learned, Policy
-from headway.nouns.records import Candidate, Situation
-from headway.testing.identity import ARMS, CANDIDATES, WORLDS, MemoryLog, identity
+from headway.decide import Pipeline, baseline, draw, uniform
+from headway.nouns import Candidate, Catalogue, Encoder, Learned, Policy, Situation
+from headway.testing.small_worlds import ARMS, CANDIDATES, WORLDS, MemoryLog, identity
 
 _ROWS, _FRESH = 1200, 300
 

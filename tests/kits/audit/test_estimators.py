@@ -4,14 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from benchmarks._worlds import EXACT_VALUES, routing_log
 from headway.kits.audit import estimators
 from headway.nouns.errors import UnknownName
-from headway.prove import estimators as core
-from headway.prove import intervals
+from headway.prove import estimators as core, intervals
 from headway.prove.log import Log
 from headway.prove.spread import ScoreSpread
 from tests.prove.logs import small_log, true_difference

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headway.kits.data import Format, Options, Problem, Record, read
-from headway.kits.data import detect as detect_among
+from headway.kits.data import Format, Options, Problem, Record, detect as detect_among, read
 from headway.nouns.kit import catalogue
 
 __all__ = ["FORMATS", "Write", "detect", "problem", "records"]

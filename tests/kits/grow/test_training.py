@@ -13,11 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from headway.kits.grow.knobs import (  # noqa: E402
-    RecurrentKnobs,
-    knobs_from,
-    preset_knobs,
-)
+from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs  # noqa: E402
 from headway.kits.grow.learner import RunFolder, learned, practise  # noqa: E402
 from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.scaffold import Scaffold, best_memoryless  # noqa: E402

@@ -12,8 +12,7 @@ from mcp import Client as McpClient
 
 import headway
 from headway.kits.demo.synth import synthesise
-from tests.cli.terminal import contents
-from tests.cli.terminal import headway as terminal
+from tests.cli.terminal import contents, headway as terminal
 from tests.kits.agents.test_mcp import refused, talk
 from tests.kits.next_action.test_ranker import ACTIONS, TOML
 from tests.serve.conftest import Running

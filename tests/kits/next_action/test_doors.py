@@ -16,8 +16,7 @@ from headway.kits.demo.synth import synthesise
 from headway.kits.next_action import KIT
 from headway.nouns.errors import HeadwayError
 from headway.nouns.records import OWNER, Reader
-from tests.cli.terminal import headway as terminal
-from tests.cli.terminal import ran
+from tests.cli.terminal import headway as terminal, ran
 from tests.kits.next_action.test_ranker import ACTIONS, MEANING, TOML
 from tests.serve.conftest import Running
 

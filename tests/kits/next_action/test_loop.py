@@ -15,8 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from headway.kits.next_action.world import Projects
-from tests.cli.terminal import headway as terminal
-from tests.cli.terminal import process
+from tests.cli.terminal import headway as terminal, process
 from tests.kits.next_action.test_ranker import MEANING, TOML
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -23,8 +23,7 @@ from headway.nouns.errors import Damaged
 from headway.project import Project
 from headway.prove.log import Log, RowOrigin
 from tests.kits.offline.test_compare import learned
-from tests.project.test_key_regions import TOML as KEYS_TOML
-from tests.project.test_key_regions import TRIGGER, traffic
+from tests.project.test_key_regions import TOML as KEYS_TOML, TRIGGER, traffic
 from tests.prove.logs import small_log
 
 pytestmark = pytest.mark.engines(slow="postgresql", why="it is about files")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.practice.fit import Practice, practise
+from headway.kits.practice.fit import Practice, practise_in
 from headway.kits.practice.learner import (
     PROMPTS,
     ActorCriticLearner,
@@ -167,7 +167,7 @@ def test_a_practised_policy_acts_the_same_from_its_bundle(world: str) -> None:
     from tests.kits.practice.copies import practice
 
     settings = Practice(steps=2048, envs=4, horizon=128, epochs=4, minibatch=64, rate=1e-3, evaluate_every=0)
-    fitted = practise(lambda count: practice(world, count=count), settings, seed=2)
+    fitted = practise_in(lambda count: practice(world, count=count), settings, seed=2)
     report = learned(fitted)
     policy = build(report.family, report.knobs, report.tensors, report.extra)
     assert isinstance(policy, ActorCritic)

@@ -89,7 +89,7 @@ def test_a_worker_that_holds_nothing_repeats_what_its_group_did(
     fitted = []
     for forgets in (False, True):
         groups = CrewGroups(Workers(forgets=forgets), WorldSource(tmp_path, world, own), count=6, seed=5)
-        fitted.append(fit.practise(lambda count: environment(world, count=count, **own), settings, 5, groups=groups))
+        fitted.append(fit.practise_in(lambda count: environment(world, count=count, **own), settings, 5, groups=groups))
     kept, forgotten = (one.engine.tensors() for one in fitted)
     assert fitted[0].steps >= 1200
     assert fitted[0].returns == fitted[1].returns != []

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.fit import Practice, Rows, settings_of, update

@@ -10,7 +10,7 @@ import pytest
 
 from headway.kits.practice.engine import NumpyEngine, shape_of
 from headway.kits.practice.environments import Together, environment
-from headway.kits.practice.fit import Practice, judged, practise, restore, rows_of, snapshot
+from headway.kits.practice.fit import Practice, judged, practise_in, restore, rows_of, snapshot
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.rollout import Stage, evaluate
 from headway.kits.practice.spaces import actions_of, inputs_of
@@ -161,7 +161,7 @@ def test_a_copy_with_enough_episodes_is_not_stepped_again() -> None:
 def test_every_supported_action_space_works(space: Any, expected: Actions) -> None:
     assert actions_of(space) == expected
     settings = Practice(steps=64, envs=2, horizon=16, epochs=2, minibatch=8, evaluate_every=32, episodes=2)
-    fitted = practise(lambda count: together(count, actions=space), settings, seed=1)
+    fitted = practise_in(lambda count: together(count, actions=space), settings, seed=1)
     assert fitted.steps >= 64
     assert [point.mean for point in fitted.curve] == [15.0] * len(fitted.curve) != []
 
@@ -191,7 +191,7 @@ def test_observations_may_be_boxes_or_whole_numbers() -> None:
         with pytest.raises(InvalidInput, match="cannot observe"):
             inputs_of(space)
     settings = Practice(steps=64, envs=4, horizon=8, epochs=1, episodes=2, evaluate_every=0)
-    fitted = practise(lambda count: environment("FrozenLake-v1", count=count), settings, seed=1)
+    fitted = practise_in(lambda count: environment("FrozenLake-v1", count=count), settings, seed=1)
     assert fitted.stage.inputs == 16
 
 
@@ -240,7 +240,9 @@ QUICK = Practice(steps=2048, envs=4, horizon=64, epochs=3, minibatch=64, rate=1e
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    one, again, other = (practise(lambda count: practice("cartpole", count=count), QUICK, seed) for seed in (3, 3, 4))
+    one, again, other = (
+        practise_in(lambda count: practice("cartpole", count=count), QUICK, seed) for seed in (3, 3, 4)
+    )
     for name, tensor in one.engine.tensors().items():
         assert np.array_equal(tensor, again.engine.tensors()[name])
     assert one.curve == again.curve
@@ -250,7 +252,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 def test_a_snapshot_resumes_where_it_was_taken() -> None:
     make = lambda count: practice("cartpole", count=count)  # noqa: E731
-    first = practise(make, QUICK, seed=3)
+    first = practise_in(make, QUICK, seed=3)
     arrays, metadata = snapshot(first)
 
     def check(fitted: Any) -> None:
@@ -262,7 +264,7 @@ def test_a_snapshot_resumes_where_it_was_taken() -> None:
         assert judged(make, fitted, episodes=2, seed=1) == judged(make, first, episodes=2, seed=1)
 
     longer = Practice(**{**{f: getattr(QUICK, f) for f in QUICK.__slots__}, "steps": 3000})
-    second = practise(make, longer, seed=3, resume=check)
+    second = practise_in(make, longer, seed=3, resume=check)
     assert second.steps >= 3000
     assert len(second.curve) > len(first.curve)
     broken = {**arrays, "policy.w0": np.full_like(arrays["policy.w0"], np.nan)}
@@ -288,7 +290,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("luck", "steps"), [(2_000_000, 4096), (np.inf, 2048)], ids=["a lucky look", "a true one"])
 def test_practice_stops_once_fresh_episodes_confirm_the_target(luck: float, steps: int) -> None:
-    fitted = practise(
+    fitted = practise_in(
         lambda count: environment("headway-test/Lucky-v0", count=count, luck=luck),
         Practice(steps=4096, target=0.5, epochs=1),
         seed=1,

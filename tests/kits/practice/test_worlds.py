@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway.kits.practice.environments import ENVIRONMENTS
-from headway.kits.practice.fit import judged, practise
+from headway.kits.practice.fit import judged, practise_in
 from headway.kits.practice.presets import preset
 from tests.kits.practice.copies import practice
 
@@ -30,7 +30,7 @@ def test_a_world_is_learned_to_its_target(world: str) -> None:
 
     if world == "lunarlander":
         pytest.importorskip("Box2D", reason="box2d is in the extra 'worlds'")
-    fitted = practise(make, preset(ENVIRONMENTS[world]), seed=1)
+    fitted = practise_in(make, preset(ENVIRONMENTS[world]), seed=1)
     assert fitted.reached
     assert fitted.curve[-1].mean >= (preset(ENVIRONMENTS[world]).target or 0.0)
     assert judged(make, fitted, episodes=100, seed=4242).mean >= LEAST[world]

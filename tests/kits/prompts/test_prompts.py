@@ -9,12 +9,10 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from headway.encode.hashing import HashingEncoder
-from headway.kits.models.language import Completion, Delta, Scored
-from headway.kits.models.language import Prompt as Asked
+from headway.kits.models.language import Completion, Delta, Prompt as Asked, Scored
 from headway.kits.prompts.checked_prompts import CLASSES, corpus, validated
 from headway.kits.prompts.checks import check, code_in, json_in
 from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate

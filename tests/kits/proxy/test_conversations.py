@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from headway.kits.proxy.conversations import body_of, conversation_name, of_chat, of_input
 from headway.nouns.records import Decision

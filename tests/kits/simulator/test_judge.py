@@ -21,16 +21,7 @@ from headway.kits.simulator.problem import CodeProblem
 from headway.nouns.errors import Unavailable
 from tests.kits.sandbox.test_sandbox import _user_can_run
 from tests.kits.simulator import attack_sources
-from tests.kits.simulator.attacks import (
-    FORGERS,
-    GUESS,
-    GUESS_CODE,
-    LIMITED,
-    LIMITS,
-    LOOK,
-    PLANT,
-    PROBLEM,
-)  # fmt: skip
+from tests.kits.simulator.attacks import FORGERS, GUESS, GUESS_CODE, LIMITED, LIMITS, LOOK, PLANT, PROBLEM  # fmt: skip
 
 
 @pytest.fixture(scope="module")

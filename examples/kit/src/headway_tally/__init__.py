@@ -1,6 +1,6 @@
 """tally — a kit in six small files: a kind of task, a family, a world, a command and a route."""
 
-from headway.nouns.kit import Command, Family, Kit
+from headway.nouns import Command, Family, Kit
 from headway_tally.kind import TALLY
 
 KIT = Kit(

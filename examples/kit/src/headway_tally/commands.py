@@ -1,6 +1,6 @@
 """`headway tally TASK`."""
 
-from headway.cli.verbs import task_argument, verb
+from headway.cli import task_argument, verb
 from headway_tally.means import means
 
 

@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from headway.decide import explore
-from headway.nouns.errors import InvalidInput
-from headway.nouns.knobs import knob
-from headway.nouns.protocols import Learned, Opinions
+from headway.nouns import InvalidInput, Learned, Opinions, knob
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from headway.nouns.kind import Kind
+from headway.nouns import Kind
 
 
 class TallySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from headway.serve.endpoints import endpoint
+from headway.serve import endpoint
 from headway_tally.means import means
 
 

@@ -5,7 +5,7 @@ Never: keeps the text of a hook event: only numbers, tool names and ids are read
 May import: cli, loop, project, settings, reward, observe, files, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="agents",

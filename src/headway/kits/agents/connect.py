@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 _LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 _SESSIONS = ("episode", "session_id", "sessionId", "conversation_id", "thread_id", "thread-id")
 _KEYS = ("key", "tool_use_id", "toolUseId", "tool_call_id", "generation_id")

@@ -11,10 +11,8 @@ import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from headway.kits.next_action.ranking import Ranked, asked_about
-from headway.kits.next_action.ranking import rank as ranked
-from headway.nouns.errors import HeadwayError, MissingExtra
-from headway.nouns.wire import document
+from headway.kits.next_action import Ranked, asked_about, rank as ranked
+from headway.nouns import HeadwayError, MissingExtra, document
 from headway.project import Project
 
 try:

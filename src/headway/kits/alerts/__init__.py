@@ -5,7 +5,7 @@ Never: holds up the loop; sends a text of a decision.
 May import: project, settings, observe, client, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns import Kit
 
 KIT = Kit(
     name="alerts",

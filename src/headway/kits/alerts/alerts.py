@@ -25,14 +25,11 @@ from typing import Any
 
 import msgspec
 
-from headway.client.process import exit_words, run
+from headway.client import exit_words, run
 from headway.kits.alerts.settings import AlertSettings
-from headway.kits.models.outgoing import CallFailed, Outgoing
-from headway.nouns.alarm import Alarm
-from headway.nouns.errors import HeadwayError
-from headway.nouns.protocols import Clock
-from headway.nouns.times import rfc3339
-from headway.observe.jobs import Job, Jobs
+from headway.kits.models import CallFailed, Outgoing
+from headway.nouns import Alarm, Clock, HeadwayError, rfc3339
+from headway.observe import Job, Jobs
 from headway.project import Project
 
 logger = logging.getLogger("headway.loop")

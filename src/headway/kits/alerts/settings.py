@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from headway.settings.strict import Url, Variable
+from headway.settings import Url, Variable
 
 
 class AlertSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

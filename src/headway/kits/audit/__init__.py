@@ -5,7 +5,7 @@ Never: invents a propensity, stores anything, needs a project.
 May import: cli, promote, prove, observe, files, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="audit",

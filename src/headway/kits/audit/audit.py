@@ -18,12 +18,9 @@ from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.programs import shape_named
 from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape
-from headway.kits.data.files import digest_of
-from headway.nouns.errors import InvalidInput
-from headway.prove.about import About
-from headway.prove.log import Floats
-from headway.prove.power import sequence_needed
-from headway.prove.sequential import ALPHA
+from headway.kits.data import digest_of
+from headway.nouns import InvalidInput
+from headway.prove import ALPHA, About, Floats, sequence_needed
 
 SHARES = (0.05, 0.1, 0.3)
 _UPLIFT = 0.05  # of the range of the rewards

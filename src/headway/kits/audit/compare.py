@@ -19,14 +19,9 @@ from headway.kits.audit.evidence import ROWS, ForeignChunk, from_chunks
 from headway.kits.audit.log import MOST_MIXED, AuditLog
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import MODEL
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.evidence import Diagnostic, Evidence, Verdict
+from headway.nouns import Diagnostic, Evidence, InvalidInput, UnknownName, Verdict, did_you_mean
 from headway.promote import gate
-from headway.prove.about import RANGE_FROM_ROWS, About
-from headway.prove.limits import at_most
-from headway.prove.log import Floats, Log, RowOrigin
-from headway.prove.origin import OriginChecks
-from headway.prove.sequential import ALPHA
+from headway.prove import ALPHA, RANGE_FROM_ROWS, About, Floats, Log, OriginChecks, RowOrigin, at_most
 
 LOGGED = "logged"
 LEAST = 30  # rows of an arm before "always this arm" is compared

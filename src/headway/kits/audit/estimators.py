@@ -21,13 +21,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.nouns.evidence import Estimate
-from headway.prove import intervals
-from headway.prove.estimators import cross_fitted, effective_size, terms
-from headway.prove.log import Floats, Log
-from headway.prove.sequential import quantile
-from headway.prove.spread import ScoreSpread
+from headway.nouns import Estimate, UnknownName, did_you_mean
+from headway.prove import Floats, Log, ScoreSpread, cross_fitted, effective_size, intervals, quantile, terms
 
 __all__ = [
     "LAMBDAS",

@@ -10,13 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.audit import estimators
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence
-from headway.prove.about import RANGE_FROM_ROWS, About, compose
-from headway.prove.betting import Bets
-from headway.prove.diagnostics import Checks, Floors, missing_depends_on_action, missing_width, overlap, unlogged
-from headway.prove.log import Floats
-from headway.prove.tally import MetricTally, ScoreTally
+from headway.nouns import Diagnostic, Estimate, Evidence, InvalidInput
+from headway.prove import (
+    RANGE_FROM_ROWS,
+    About,
+    Bets,
+    Checks,
+    Floats,
+    Floors,
+    MetricTally,
+    ScoreTally,
+    compose,
+    missing_depends_on_action,
+    missing_width,
+    overlap,
+    unlogged,
+)
 
 ROWS = 50_000  # of a chunk
 

@@ -10,8 +10,8 @@ import numpy as np
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import LISTED, Choice, ChoiceOutcome, LogRows
 from headway.kits.audit.shape import LogShape
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.prove.log import Floats, Integers
+from headway.nouns import InvalidInput, UnknownName, did_you_mean
+from headway.prove import Floats, Integers
 
 MOST_MIXED = 0.01  # share of units that were assigned several actions
 

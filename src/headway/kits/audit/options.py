@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Split = float | Mapping[str, float] | None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headway.kits.audit.audit import Audit
 from headway.kits.audit.compare import AuditComparison
-from headway.prove.page import Page, page_of
+from headway.prove import Page, page_of
 
 WORDS = {"better": "better", "worse": "worse", "undecided": "too early", "cannot tell": "cannot tell"}
 _STATES = {"better": "pass", "worse": "worse", "undecided": "wait", "cannot tell": "refused"}

@@ -13,10 +13,8 @@ from typing import Any
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.programs import SHAPES
 from headway.kits.audit.shape import LogShape, first_of, look
-from headway.kits.data.fields import Wrong, parsed_time, shown
-from headway.kits.data.files import kind_of, rows_of
-from headway.kits.data.records import Problem
-from headway.nouns.errors import InvalidInput
+from headway.kits.data import Problem, Wrong, kind_of, parsed_time, rows_of, shown
+from headway.nouns import InvalidInput
 
 # A reward model's estimates: of the logged action, of the audited policy (Σ_a π(a) q(a)), and of the other policy
 MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")

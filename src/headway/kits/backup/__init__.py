@@ -5,7 +5,7 @@ Never: overwrites anything; restores a byte that was not compared with its hash.
 May import: cli, observe, files, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="backup",

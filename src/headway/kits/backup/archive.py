@@ -28,8 +28,8 @@ from typing import IO, Any
 import msgspec
 
 from headway.files import open_regular, read_regular
-from headway.nouns.errors import Conflict, Damaged, InvalidInput
-from headway.observe.database import Database
+from headway.nouns import Conflict, Damaged, InvalidInput
+from headway.observe import Database
 
 HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"
 _FORM = 1

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.format import megabytes
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli import Output, Session, megabytes, quoted, renders, verb
 
 if TYPE_CHECKING:
     from headway.kits.backup.archive import BackupContent

@@ -20,36 +20,49 @@ Never: guesses a propensity; stores a part of a file that has a bad line, unless
 May import: cli, project, settings, prove, reward, observe, files, nouns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.nouns.kit import Command, Kit, load
+from headway.nouns import Command, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.data.contract import format_contract
-    from headway.kits.data.exporter import ExportFilter, export
-    from headway.kits.data.formats import Format, by_line, detect, read
-    from headway.kits.data.importer import ImportReport, import_file
-    from headway.kits.data.records import Options, Problem, Record, Skipped
-    from headway.kits.data.training_rows import TransformReport, transform
-
-__all__ = [
-    "KIT",
-    "ExportFilter",
-    "Format",
-    "ImportReport",
-    "Options",
-    "Problem",
-    "Record",
-    "Skipped",
-    "TransformReport",
-    "by_line",
-    "detect",
-    "export",
-    "format_contract",
-    "import_file",
-    "read",
-    "transform",
-]
+    from headway.kits.data.contract import format_contract as format_contract
+    from headway.kits.data.exporter import ExportFilter as ExportFilter, export as export
+    from headway.kits.data.fields import (
+        Wrong as Wrong,
+        checked_text as checked_text,
+        fields_left as fields_left,
+        finite as finite,
+        flag as flag,
+        flat as flat,
+        integer as integer,
+        moment as moment,
+        name_of as name_of,
+        number as number,
+        object_of as object_of,
+        parsed_time as parsed_time,
+        shown as shown,
+        text_of as text_of,
+    )
+    from headway.kits.data.files import digest_of as digest_of, kind_of as kind_of, rows_of as rows_of
+    from headway.kits.data.formats import (
+        Format as Format,
+        Item as Item,
+        by_line as by_line,
+        detect as detect,
+        read as read,
+    )
+    from headway.kits.data.importer import ImportReport as ImportReport, import_file as import_file
+    from headway.kits.data.records import (
+        ImportedSignal as ImportedSignal,
+        Options as Options,
+        Problem as Problem,
+        Record as Record,
+        Row as Row,
+        Skipped as Skipped,
+    )
+    from headway.kits.data.training_rows import TransformReport as TransformReport, transform as transform
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="data",
@@ -91,19 +104,3 @@ KIT = Kit(
         ),
     },
 )
-
-_WHERE = {
-    "contract": ("format_contract",),
-    "exporter": ("ExportFilter", "export"),
-    "formats": ("Format", "by_line", "detect", "read"),
-    "importer": ("ImportReport", "import_file"),
-    "records": ("Options", "Problem", "Record", "Skipped"),
-    "training_rows": ("TransformReport", "transform"),
-}
-_MODULES = {name: module for module, names in _WHERE.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.{_MODULES[name]}:{name}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.kits.data.formats import Format
 from headway.kits.data.records import Options, Problem, Record, Skipped
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 _STRANGE: tuple[dict[str, Any], ...] = ({}, {"something": "else"}, {"id": None, "action": [], "reward": "much"})
 

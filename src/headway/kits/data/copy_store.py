@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from headway.nouns.errors import Conflict
-from headway.nouns.protocols import Progress
-from headway.observe.database import Database, Row, StoreTable, placeholders
-from headway.observe.totals import DERIVED, forget_totals
+from headway.nouns import Conflict, Progress
+from headway.observe import DERIVED, Database, Row, StoreTable, forget_totals, placeholders
 
 _PAGE = 2000
 _PAGE_BYTES = 8 << 20

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from headway.files import open_regular
-from headway.nouns.cell import guarded
-from headway.nouns.errors import Conflict, InvalidInput, MissingExtra
-from headway.observe.database import Database
-from headway.observe.rows import dumps
+from headway.nouns import Conflict, InvalidInput, MissingExtra, guarded
+from headway.observe import Database, dumps
 
 FORMATS = ("jsonl", "parquet", "csv")
 _GROUP_ROWS, GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first

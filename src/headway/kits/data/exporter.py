@@ -24,15 +24,21 @@ from typing import Any
 
 from headway.files import open_regular
 from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
-from headway.nouns.errors import Unavailable
-from headway.nouns.ids import episode_id, id_bytes, id_text
-from headway.nouns.protocols import Progress
-from headway.nouns.records import SOURCES, Decision, Source
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.details import as_text, having_details
-from headway.observe.details import read as read_details
-from headway.observe.query import Query
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, STATUSES, decision_from_row, microseconds
+from headway.nouns import SOURCES, Decision, Progress, Source, Unavailable, episode_id, id_bytes, id_text
+from headway.observe import (
+    DECISION_COLUMNS,
+    DECISION_TABLES,
+    STATUSES,
+    Database,
+    Query,
+    as_text,
+    chunks,
+    decision_from_row,
+    having_details,
+    microseconds,
+    placeholders,
+    read as read_details,
+)
 
 __all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
 

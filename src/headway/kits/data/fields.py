@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.nouns.records import Value
+from headway.nouns import Value
 
 _MOST_TEXT = 1_000_000
 _MOST_NAME = 200

@@ -39,7 +39,7 @@ from headway.kits.data.text_files import (
     delimiter_of,
     encoding_of,
 )
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Kind = Literal["jsonl", "csv", "parquet"]
 _BOM = b"\xef\xbb\xbf"

@@ -16,7 +16,7 @@ from typing import Any
 from headway.kits.data.fields import Wrong
 from headway.kits.data.files import rows_of
 from headway.kits.data.records import Options, Problem, Record, Row, Skipped
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 VERSION = "1"  # of all readers: increase it when a reader interprets a line differently
 _SAMPLE = 50  # rows

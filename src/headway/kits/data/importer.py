@@ -18,18 +18,16 @@ from headway.kits.data.files import digest_of, kind_of
 from headway.kits.data.formats import VERSION, Format, Item, detect, read
 from headway.kits.data.records import Options, Problem, Record, Skipped
 from headway.kits.data.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.protocols import Progress
-from headway.nouns.records import Situation
-from headway.observe.experience import part_of_group
+from headway.nouns import HeadwayError, InvalidInput, Progress, Situation
+from headway.observe import part_of_group
 from headway.project import leaks_document
-from headway.reward.presets import PRESETS
+from headway.reward import PRESETS
 
 if TYPE_CHECKING:
-    from headway.observe.redact import Redactor
+    from headway.observe import Redactor
     from headway.project import Project
-    from headway.prove.leaks import LeakDetector, Leaks
-    from headway.reward.compose import Rewards
+    from headway.prove import LeakDetector, Leaks
+    from headway.reward import Rewards
 
 OnError = Literal["stop", "skip"]
 _LISTED = 100  # problems and conflicts that a report lists; all are counted
@@ -204,7 +202,7 @@ class _Run:
 
     def check(self, progress: Progress | None, *, stop: bool) -> tuple[_Tally, Leaks]:
         """Read everything once: count it, and watch for leaks; with `stop`, a bad line is an error."""
-        from headway.prove.leaks import LeakDetector
+        from headway.prove import LeakDetector
 
         watch, tally = LeakDetector(), _Tally()
         for item in self._items():

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 if TYPE_CHECKING:
     from numpy import int64

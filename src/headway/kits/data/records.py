@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Candidate, Detail, Ending, Source, State
+from headway.nouns import Candidate, Detail, Ending, InvalidInput, Source, State
 
 Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and its object
 

@@ -15,15 +15,20 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from headway.kits.data.records import Record
-from headway.nouns.errors import Conflict, HeadwayError
-from headway.nouns.ids import id_bytes, id_text
-from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.details import read as read_details
-from headway.observe.insert import encode_candidates, request_of
-from headway.observe.query import Query
-from headway.observe.rows import dumps, microseconds
-from headway.observe.store import Store, WriteTransaction
+from headway.nouns import ELSEWHERE, Conflict, Decision, HeadwayError, Signal, Situation, id_bytes, id_text
+from headway.observe import (
+    Database,
+    Query,
+    Store,
+    WriteTransaction,
+    chunks,
+    dumps,
+    encode_candidates,
+    microseconds,
+    placeholders,
+    read as read_details,
+    request_of,
+)
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.kits.data.export_files import replacing
-from headway.nouns.protocols import Progress
-from headway.observe.rows import dumps
+from headway.nouns import Progress
+from headway.observe import dumps
 from headway.project import readable
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Settled
-    from headway.observe.experience import Recorded
+    from headway.nouns import Settled
+    from headway.observe import Recorded
     from headway.project import Project
 
 _PARTS = ("train", "tune")  # that learners read

@@ -5,7 +5,7 @@ Never: is mistaken for users: everything it writes is marked synthetic.
 May import: cli, loop, project, settings, promote, prove, decide, reward, observe, encode, client, files, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="demo",

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

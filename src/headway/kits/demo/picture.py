@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.cli.picture import BLUE, GREEN, GREY, INK, figure_class
-from headway.nouns.evidence import Evidence
+from headway.cli import BLUE, GREEN, GREY, INK, figure_class
+from headway.nouns import Evidence
 
 
 def demo_picture(path: Path, evidence: Evidence, truth: Mapping[str, float], policy: str) -> None:

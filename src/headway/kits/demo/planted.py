@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.files import read_regular
-from headway.nouns.errors import Conflict
-from headway.nouns.protocols import Learned
+from headway.nouns import Conflict, Learned
 from headway.project import add_bundle, add_candidate
 from headway.settings import load
 

@@ -29,8 +29,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from random import Random
 
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.records import State
+from headway.nouns import InvalidInput, State, UnknownName, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.ids import parse_decision_id
-from headway.nouns.kit import load
-from headway.nouns.protocols import Progress
-from headway.nouns.records import Candidate, Decision, Signal, Situation
+from headway.nouns import (
+    Candidate,
+    Decision,
+    InvalidInput,
+    Progress,
+    Signal,
+    Situation,
+    UnknownName,
+    did_you_mean,
+    load,
+    parse_decision_id,
+)
 from headway.project import recorded
 
 if TYPE_CHECKING:

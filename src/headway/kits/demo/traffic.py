@@ -21,7 +21,7 @@ import httpx
 
 from headway.kits.demo.planted import PLANTED, plant
 from headway.kits.demo.routing import LARGE, SMALL, RoutingPrompt, two_arms
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 
 _RATE = {"route": 24.0, "draft": 20.0}  # decisions per second while the story lasts
 _AFTER = 1.5  # for both tasks together, afterwards

@@ -5,7 +5,7 @@ Never: guesses a propensity, mixes mined labels with measured ones.
 May import: observe, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns import Kit
 
 KIT = Kit(
     name="formats",

@@ -14,8 +14,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from headway.kits.data.fields import (
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Record,
     Wrong,
+    by_line,
     checked_text,
     fields_left,
     moment,
@@ -25,9 +30,7 @@ from headway.kits.data.fields import (
     shown,
     text_of,
 )
-from headway.kits.data.formats import Format, by_line
-from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns.records import Candidate, Value
+from headway.nouns import Candidate, Value
 
 TASK = "reply"
 _TURN = ("timestamp", "prompt", "response", "reward", "rating", "role", "model", "conversation_id", "session_id", "id")

@@ -17,11 +17,23 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.data.fields import Wrong, checked_text, flat, integer, moment, name_of, number, shown
-from headway.kits.data.formats import Format
-from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
-from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.records import SOURCES, Candidate, Source
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Problem,
+    Record,
+    Row,
+    Wrong,
+    checked_text,
+    flat,
+    integer,
+    moment,
+    name_of,
+    number,
+    shown,
+)
+from headway.nouns import SOURCES, Candidate, InvalidInput, Source, did_you_mean
 
 ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from headway.kits.formats.sage import FIELDS
-from headway.nouns.ids import id_bytes, id_text
-from headway.observe.database import Database
+from headway.nouns import id_bytes, id_text
+from headway.observe import Database
 
 Record = dict[str, Any]
 _MARKS = 500

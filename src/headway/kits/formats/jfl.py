@@ -14,10 +14,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.kits.data.fields import Wrong, fields_left, finite, flat, moment, name_of, object_of, text_of
-from headway.kits.data.formats import Format, by_line
-from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns.records import Candidate, Value
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Record,
+    Wrong,
+    by_line,
+    fields_left,
+    finite,
+    flat,
+    moment,
+    name_of,
+    object_of,
+    text_of,
+)
+from headway.nouns import Candidate, Value
 
 TASK = "next-action"
 LABEL = "composite_delta"

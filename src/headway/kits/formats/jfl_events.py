@@ -12,11 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headway.kits.data.fields import Wrong, fields_left, flat, moment, name_of, number, object_of, text_of
-from headway.kits.data.formats import Format, by_line
-from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row, Skipped
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Problem,
+    Record,
+    Row,
+    Skipped,
+    Wrong,
+    by_line,
+    fields_left,
+    flat,
+    moment,
+    name_of,
+    number,
+    object_of,
+    text_of,
+)
 from headway.kits.formats.jfl import LABEL, TASK, signals_of
-from headway.nouns.records import Candidate, Value
+from headway.nouns import Candidate, Value
 
 MEASURED, INFERRED = "mined:measured", "mined:inferred"
 _TYPES = {

@@ -20,10 +20,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headway.kits.data.fields import Wrong, fields_left, flag, flat, moment, name_of, number, object_of
-from headway.kits.data.formats import Format, by_line
-from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row, Skipped
-from headway.nouns.records import Candidate, Source
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Problem,
+    Record,
+    Row,
+    Skipped,
+    Wrong,
+    by_line,
+    fields_left,
+    flag,
+    flat,
+    moment,
+    name_of,
+    number,
+    object_of,
+)
+from headway.nouns import Candidate, Source
 
 STEP, DECISION = "TRAJECTORY_STEP", "MODEL_ROUTING_DECISION"
 FIELDS = (

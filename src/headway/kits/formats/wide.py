@@ -19,11 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from headway.kits.data.fields import Wrong, checked_text, flat, number
-from headway.kits.data.formats import Format, Item
-from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
-from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.records import Candidate
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Item,
+    Options,
+    Problem,
+    Record,
+    Row,
+    Wrong,
+    checked_text,
+    flat,
+    number,
+)
+from headway.nouns import Candidate, InvalidInput, did_you_mean
 
 _QUALITY = ("correct", "score", "reward", "solved", "passed", "accuracy", "quality")
 _OTHERS = {"cost_usd": "cost_usd", "cost": "cost_usd", "price": "cost_usd", "latency_s": "latency_s",

@@ -9,15 +9,19 @@ Never: loads torch in order to act.
 May import: cli, serve, project, settings, decide, observe, files, nouns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.nouns.kind import Kind
-from headway.nouns.kit import Command, Family, Kit, load
+from headway.nouns import Command, Family, Kind, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Head, Observations
-
-__all__ = ["KIT", "Factored", "FactoredOpinions", "FactoredPolicy", "Head", "Observations"]
+    from headway.kits.grow.factored.space import (
+        Factored as Factored,
+        FactoredOpinions as FactoredOpinions,
+        Head as Head,
+        Observations as Observations,
+    )
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="grow",
@@ -91,9 +95,3 @@ KIT = Kit(
         ),
     },
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.factored.space:{name}")

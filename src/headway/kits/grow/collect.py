@@ -22,8 +22,8 @@ from torch import Tensor
 from headway.kits.grow.factored.space import Factored, Observations
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.worlds import FactoredWorld, StepResult
-from headway.kits.practice.scales import RunningScale
-from headway.nouns.errors import InvalidInput
+from headway.kits.practice import RunningScale
+from headway.nouns import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)

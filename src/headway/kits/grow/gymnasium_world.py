@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult
-from headway.kits.practice.environments import Environments
-from headway.kits.practice.spaces import actions_of, inputs_of
-from headway.nouns.errors import InvalidInput
+from headway.kits.practice import Environments, actions_of, inputs_of
+from headway.nouns import InvalidInput
 
 
 class GymnasiumWorld:

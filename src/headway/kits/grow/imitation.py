@@ -23,7 +23,7 @@ from headway.kits.grow.objective import Choices, chosen, entropy_bonus
 from headway.kits.grow.sequences import Packed
 from headway.kits.grow.update import forward, judge, masks_of, minibatches, precision, rescale, take_step
 from headway.kits.practice import ppo
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np

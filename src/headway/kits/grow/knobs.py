@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns.errors import InvalidSettings
-from headway.nouns.knobs import changed, knob
+from headway.nouns import InvalidSettings, changed, knob
 
 _CHOICES = {"schedule": ("constant", "linear"), "returns": ("popart", "none"), "entropy_by": ("use", "head")}
 

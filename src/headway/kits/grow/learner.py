@@ -21,13 +21,19 @@ import numpy as np
 
 from headway.files import read_regular
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs
-from headway.kits.practice.environments import ENVIRONMENTS, copies, identify
-from headway.kits.practice.run import Practised, TrainedPolicy, fresh_settings, run_about, slug
-from headway.kits.runs.snapshots import drop_snapshot, write_snapshot
-from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
-from headway.nouns.protocols import Crew, Encoder, Experience, Learned, Progress
-from headway.observe.damage import UNREADABLE
-from headway.observe.run_log import RunLog
+from headway.kits.practice import (
+    ENVIRONMENTS,
+    Practised,
+    TrainedPolicy,
+    copies,
+    fresh_settings,
+    identify,
+    run_about,
+    slug,
+)
+from headway.kits.runs import drop_snapshot, write_snapshot
+from headway.nouns import Conflict, Crew, Damaged, Encoder, Experience, InvalidInput, Learned, Progress, UnknownName
+from headway.observe import UNREADABLE, RunLog
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training
@@ -78,7 +84,7 @@ def practise(
 ) -> TrainedPolicy:
     """Practise in a world. `settings` are the world's own, `given` the learner's knobs."""
     from headway.kits.grow.training import Training
-    from headway.kits.practice.threads import one_thread, torch_threads
+    from headway.kits.practice import one_thread, torch_threads
 
     if task is not None:
         project.settings.task(task)  # an unknown task fails before anything is learned

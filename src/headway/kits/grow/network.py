@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.grow.shapes import RecurrentShape
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 try:
     import torch

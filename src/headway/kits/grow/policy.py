@@ -20,13 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.exact import rounded
-from headway.decide.stored import damaged, frozen, tensor
+from headway.decide import damaged, frozen, rounded, tensor
 from headway.kits.grow.factored.draw import probabilities
 from headway.kits.grow.factored.space import FactoredOpinions, Observations
 from headway.kits.grow.shapes import RecurrentShape
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats
+from headway.nouns import Encoder, Floats, InvalidInput
 
 LIMIT, EPSILON = 8.0, 1e-5  # of a scaled feature, and of LayerNorm
 # Grids of what enters a product, as (limit, bits after the point); limit and grid fit into 26 bits.

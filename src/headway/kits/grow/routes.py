@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.grow.shown import GrowEvaluation, kept_evaluations
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.serve.endpoints import Call, endpoint, strict
+from headway.nouns import UnknownName, did_you_mean
+from headway.serve import Call, endpoint, strict
 
 
 class GrowAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from headway.kits.grow.factored.space import Factored
-from headway.nouns.errors import Conflict, Damaged, InvalidSettings
+from headway.nouns import Conflict, Damaged, InvalidSettings
 
 Critic = Literal["marginal", "state", "sampled_op"]
 CRITICS: tuple[Critic, ...] = get_args(Critic)

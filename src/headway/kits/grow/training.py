@@ -25,9 +25,8 @@ from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.shapes import RecurrentShape
 from headway.kits.grow.update import RecurrentUpdate, update
 from headway.kits.grow.worlds import FactoredWorld, random_from, random_state
-from headway.kits.practice.fit import Evaluation
-from headway.kits.practice.torch_engine import available
-from headway.nouns.protocols import Progress
+from headway.kits.practice import Evaluation, available
+from headway.nouns import Progress
 
 _HORIZON = 128
 

@@ -29,9 +29,7 @@ from headway.kits.grow.knobs import RecurrentKnobs
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.objective import Choices, chosen, entropy_bonus, lead_shares
 from headway.kits.grow.sequences import Packed, pack
-from headway.kits.practice import ppo
-from headway.kits.practice.fit import standardised
-from headway.kits.practice.returns import gae
+from headway.kits.practice import gae, ppo, standardised
 
 _FOLLOW = 0.1  # of μ and σ: how much one update moves them
 

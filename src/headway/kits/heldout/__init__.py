@@ -5,7 +5,14 @@ Never: says who earns more.
 May import: project, prove, observe, nouns.
 """
 
-from headway.nouns.kit import Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.heldout.paired import from_world as from_world, plan_pairs as plan_pairs
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="heldout",

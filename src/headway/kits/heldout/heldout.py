@@ -31,18 +31,12 @@ from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Diagnostic, Evidence
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Candidate, Settled, Situation
-from headway.observe.kin import kin_of, unrepeated
-from headway.observe.rows import dumps
+from headway.nouns import Candidate, Diagnostic, Evidence, Floats, HeadwayError, InvalidInput, Settled, Situation
+from headway.observe import dumps, kin_of, unrepeated
 from headway.project import ProofQuestion, Unread
 
 if TYPE_CHECKING:
-    from headway.prove.about import About
-    from headway.prove.guards import GuardRule
-    from headway.prove.power import Planned
+    from headway.prove import About, GuardRule, Planned
 
 NEAR_COPIES = "near-copies of training rows"
 _CHUNK = 2000
@@ -76,7 +70,7 @@ class HeldoutKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.kits.heldout.paired import from_heldout
-        from headway.prove.diagnostics import Floors
+        from headway.prove import Floors
 
         scored = _scored(question, after=(about.plan.from_decision or 0) if about.plan else 0)
         limits, groups = scored.rule.limits(scored.most), scored.groups
@@ -103,7 +97,7 @@ class HeldoutKind:
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.kits.heldout.paired import plan_pairs
-        from headway.prove.diagnostics import Floors
+        from headway.prove import Floors
 
         scored = _scored(question, after=0)
         low, high = scored.rule.limits(scored.most)

@@ -15,18 +15,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan
-from headway.prove import intervals
-from headway.prove.about import About, compose
-from headway.prove.betting import Bets
-from headway.prove.diagnostics import Floors
-from headway.prove.guard_bets import GuardTally
-from headway.prove.guards import GuardRule, guards_not_measured, judge_metrics, judge_segments
-from headway.prove.limits import at_least, at_most
-from headway.prove.log import Floats
-from headway.prove.power import Planned, decisions_needed
-from headway.prove.tally import ColumnMean, Groups
+from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, InvalidInput, Plan
+from headway.prove import (
+    About,
+    Bets,
+    ColumnMean,
+    Floats,
+    Floors,
+    Groups,
+    GuardRule,
+    GuardTally,
+    Planned,
+    at_least,
+    at_most,
+    compose,
+    decisions_needed,
+    guards_not_measured,
+    intervals,
+    judge_metrics,
+    judge_segments,
+)
 
 LEAST_EPISODES = 50
 UNBOUNDED = "Nothing says how large a difference can be, so the test holds for many {unit} only (asymptotically)."

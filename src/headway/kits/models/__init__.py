@@ -14,16 +14,41 @@ Never: fetches anything unasked, except for a known model that is found damaged.
 May import: cli, serve, project, settings, encode, client, files, nouns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.nouns.kit import Command, Kit, load
+from headway.nouns import Command, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.models.catalog import KNOWN, Recipe
-    from headway.kits.models.find import add, folder
-    from headway.kits.models.store import InstalledModel, installed, remove, verify
-
-__all__ = ["KIT", "KNOWN", "InstalledModel", "Recipe", "add", "folder", "installed", "remove", "verify"]
+    from headway.kits.models.catalog import KNOWN as KNOWN, Recipe as Recipe
+    from headway.kits.models.chat_endpoint import ChatEndpoint as ChatEndpoint
+    from headway.kits.models.find import add as add, folder as folder
+    from headway.kits.models.language import (
+        Completion as Completion,
+        Counted as Counted,
+        Delta as Delta,
+        Generator as Generator,
+        Prompt as Prompt,
+        Scored as Scored,
+        Turn as Turn,
+    )
+    from headway.kits.models.outgoing import (
+        ERROR_BYTES as ERROR_BYTES,
+        KEEPALIVE_S as KEEPALIVE_S,
+        CallFailed as CallFailed,
+        Outgoing as Outgoing,
+        connection_failure as connection_failure,
+        failure_of as failure_of,
+        post_request as post_request,
+        too_large as too_large,
+    )
+    from headway.kits.models.store import (
+        InstalledModel as InstalledModel,
+        installed as installed,
+        remove as remove,
+        verify as verify,
+    )
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="models",
@@ -41,14 +66,3 @@ KIT = Kit(
     routes=("headway.kits.models.routes",),
     checks=("headway.kits.models.doctor:check",),
 )
-
-_WHERE = {
-    "KNOWN": "catalog", "Recipe": "catalog", "add": "find", "folder": "find",
-    "InstalledModel": "store", "installed": "store", "remove": "store", "verify": "store",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.{_WHERE[name]}:{name}")

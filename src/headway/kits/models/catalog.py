@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from headway.kits.models.wheels import Wheel
-from headway.nouns.protocols import Progress
+from headway.nouns import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

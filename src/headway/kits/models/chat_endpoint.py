@@ -24,7 +24,7 @@ import msgspec
 
 from headway.kits.models.language import Completion, Counted, Delta, Prompt, Scored, Turn
 from headway.kits.models.outgoing import CallFailed, Outgoing
-from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, Unavailable
+from headway.nouns import HeadwayError, InvalidInput, InvalidSettings, Unavailable
 
 _TRIES = 5
 _SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits

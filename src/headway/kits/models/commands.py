@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import megabytes
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, Verbs, quoted, verb
+from headway.cli import Output, RecordTable, Session, Verbs, megabytes, quoted, renders, text, value, verb
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
@@ -40,7 +37,7 @@ def add(session: Session, targets: tuple[str, ...], name: str, revision: str, ag
     converted once. A model that is already here is checked, and rebuilt if it is damaged.
     """
     from headway.kits import models as store
-    from headway.nouns.errors import InvalidInput
+    from headway.nouns import InvalidInput
 
     if name and len(targets) > 1:
         raise InvalidInput(

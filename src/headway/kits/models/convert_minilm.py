@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import read_regular
-from headway.nouns.errors import Damaged, MissingExtra
-from headway.nouns.protocols import Progress
+from headway.nouns import Damaged, MissingExtra, Progress
 
 SENTENCES: Sequence[str] = tomllib.loads(files(__package__).joinpath("sentences.toml").read_text("utf-8"))["texts"]
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.models.gguf import Gguf, read
-from headway.nouns.errors import Damaged
-from headway.nouns.protocols import Progress
+from headway.nouns import Damaged, Progress
 
 _LAYER = {
     "attn_norm": "input_layernorm",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headway.kits.models.store import check as problem_of
-from headway.kits.models.store import installed
-from headway.nouns.finding import Finding
+from headway.kits.models.store import check as problem_of, installed
+from headway.nouns import Finding
 
 if TYPE_CHECKING:
     from headway.settings import Settings

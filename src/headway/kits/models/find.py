@@ -15,16 +15,16 @@ from headway.kits.models import store
 from headway.kits.models.catalog import KNOWN, Recipe
 from headway.kits.models.store import InstalledModel, Say
 from headway.kits.models.wheels import fetch, take
-from headway.nouns.errors import (
+from headway.nouns import (
     Conflict,
     HeadwayError,
     InvalidInput,
     MissingExtra,
+    Progress,
     Unavailable,
     UnknownName,
     did_you_mean,
 )
-from headway.nouns.protocols import Progress
 
 _PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.md", "LICENSE*")  # what is copied or fetched
 _CHUNK = 1 << 22

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import Damaged
+from headway.nouns import Damaged
 
 Array = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
-from headway.client.answers import retry_after_s
+from headway.client import retry_after_s
 
 if TYPE_CHECKING:  # a fifth of the start of a server, and most never call another one: imported by the first call
     import httpx

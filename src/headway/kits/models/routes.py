@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from headway.serve.endpoints import Call, endpoint
+from headway.serve import Call, endpoint
 
 
 class LocalModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,8 +27,16 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular, read_regular
-from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.nouns.protocols import Progress
+from headway.nouns import (
+    Conflict,
+    Damaged,
+    HeadwayError,
+    InvalidInput,
+    Progress,
+    Unavailable,
+    UnknownName,
+    did_you_mean,
+)
 
 MANIFEST = "headway-model.json"
 Say = Callable[[str], None]  # shows one sentence to the user

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.files import open_regular
-from headway.nouns.errors import Damaged, Unavailable
-from headway.nouns.protocols import Progress
+from headway.nouns import Damaged, Progress, Unavailable
 
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _SECRET = re.compile(r"://[^/@\s]*@")

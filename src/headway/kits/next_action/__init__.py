@@ -10,8 +10,14 @@ May import: cli, serve, loop, project, settings, promote, learn, prove, decide, 
 nouns.
 """
 
-from headway.nouns.kind import Kind
-from headway.nouns.kit import Command, Family, Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Command, Family, Kind, Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.next_action.ranking import Ranked as Ranked, asked_about as asked_about, rank as rank
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="next_action",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headway.client.calls import Offer, ServerCall, ServerVerb, ServerVerbs, encoded, offer_body, segment
+from headway.client import Offer, ServerCall, ServerVerb, ServerVerbs, encoded, offer_body, segment
 
 
 @ServerVerb

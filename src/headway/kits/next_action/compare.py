@@ -23,8 +23,7 @@ from headway.kits.next_action.policy import Z80, restored
 from headway.kits.next_action.regression import Regression, fit_regression, pick_regression, read_regression
 from headway.kits.next_action.rows import RankedRows
 from headway.kits.next_action.shapes import SIZES, RankerShape
-from headway.nouns.errors import MissingExtra
-from headway.nouns.protocols import Floats, Progress
+from headway.nouns import Floats, MissingExtra, Progress
 
 _FOLDS = 5
 _CLEARLY = 2.0  # standard errors of the lead over the linear model

@@ -17,7 +17,7 @@ import numpy as np
 
 from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.shapes import STEPS, RankerShape
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 _KNOWN = STEPS + 2  # tokens of a state
 _PROBES = (1, 2, 3, 7, 16)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import Features
+from headway.encode import Features
 from headway.kits.next_action.layout import Layout
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Situation
+from headway.nouns import Floats, Situation
 
 Singles = NDArray[np.float32]
 

@@ -18,12 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.state import Features
-from headway.encode.tracker import fit
+from headway.encode import Features, fit
 from headway.kits.next_action.shapes import STEPS
-from headway.nouns.errors import Damaged, InvalidInput, did_you_mean
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Candidate, Situation, Value
+from headway.nouns import Candidate, Damaged, Encoder, Floats, InvalidInput, Situation, Value, did_you_mean
 
 FIELDS = ("name", "type", "description", "scope", "files_affected")
 _TRAJECTORY = "recent_deltas"

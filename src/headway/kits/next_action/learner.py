@@ -20,11 +20,8 @@ from headway.kits.next_action.knobs import RankerKnobs
 from headway.kits.next_action.layout import Layout
 from headway.kits.next_action.rows import RankedRows, rows_of
 from headway.kits.next_action.shapes import ARCHITECTURES, EMBEDDING
-from headway.learn.counts import count_row, no_counts
-from headway.learn.knobs import checked
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.protocols import Encoder, Experience, Learned, Progress
-from headway.nouns.records import Settled
+from headway.learn import checked, count_row, no_counts
+from headway.nouns import Encoder, Experience, InvalidInput, InvalidSettings, Learned, Progress, Settled, did_you_mean
 
 VERSION = 1
 

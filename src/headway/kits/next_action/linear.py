@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 MOST_WEIGHT = 4.0
 _GRID, _STATE_GRID = 2.0**-26, 2.0**-20

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from headway.kits.next_action.shapes import RankerShape
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 try:
     import torch

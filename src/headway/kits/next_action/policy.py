@@ -18,16 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import explore
-from headway.decide.stored import damaged, tensor
+from headway.decide import damaged, explore, tensor
 from headway.kits.next_action.inputs import ActionInputs, StateInputs, widths
 from headway.kits.next_action.layout import Layout, type_of
 from headway.kits.next_action.measures import measure, sign_accuracy
 from headway.kits.next_action.regression import Regression, read_regression
 from headway.kits.next_action.rows import state_key
 from headway.kits.next_action.shapes import ARCHITECTURES, SIZES, RankerShape
-from headway.nouns.protocols import Encoder, Floats, Opinions
-from headway.nouns.records import Candidate, Settled, Situation
+from headway.nouns import Candidate, Encoder, Floats, Opinions, Settled, Situation
 
 Z80 = 1.2815515655446004  # ±Z80 deviations hold 80% of a normal distribution
 _MOST_SPREAD = 4.0

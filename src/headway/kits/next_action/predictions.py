@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from headway.kits.next_action.calibration import CalibrationWindow, window, windows
 from headway.kits.next_action.ranking import Ranked
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.records import Candidate, Settled, Situation
-from headway.nouns.wire import Time
+from headway.nouns import Candidate, HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Time
 
 if TYPE_CHECKING:
     from headway.project import Project, Unread

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import OWNER, Decision, Reader
+from headway.nouns import OWNER, Decision, InvalidInput, Reader
 from headway.project import Offer, Project, situation_of
 
 _NEWEST = 200

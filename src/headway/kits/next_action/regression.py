@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.stored import tensor
+from headway.decide import tensor
 from headway.kits.next_action.layout import Layout
 from headway.kits.next_action.linear import (
     MOST_WEIGHT,
@@ -27,7 +27,7 @@ from headway.kits.next_action.linear import (
     ProductKernel,
     fit_matrix,
 )
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 _MOST, _CHUNK = 3000, 512  # rows of a fit, and rows that are predicted at once
 # Sums of at most 4,096 products are exact in float64: |inner product| ≤ 2³ and its square ≤ 2⁶ in steps of 2⁻¹²,

@@ -8,10 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.next_action.predictions import PredictionReport
-from headway.kits.next_action.ranking import asked_about
-from headway.kits.next_action.ranking import rank as ranked
-from headway.serve.endpoints import Call, endpoint, strict
-from headway.serve.wire import Candidates, State, Text, described
+from headway.kits.next_action.ranking import asked_about, rank as ranked
+from headway.serve import Call, Candidates, State, Text, described, endpoint, strict
 
 
 class RankRequest(strict):

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from headway.kits.next_action.inputs import ActionInputs, StateInputs
 from headway.kits.next_action.layout import Layout, type_of
 from headway.kits.next_action.linear import LinearRows
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Settled, Situation
-from headway.observe.rows import dumps
+from headway.nouns import Encoder, Floats, Settled, Situation
+from headway.observe import dumps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from headway.nouns.errors import Damaged
+from headway.nouns import Damaged
 
 EMBEDDING = 768  # what texts are projected to, whatever the encoder's width
 STEPS = 8  # of the trajectory, the last ones

@@ -27,9 +27,8 @@ from headway.files import read_regular, write_whole
 from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.network import RankerNetwork
 from headway.kits.next_action.shapes import RankerShape
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Floats, Progress
-from headway.observe.damage import UNREADABLE
+from headway.nouns import Floats, InvalidInput, Progress
+from headway.observe import UNREADABLE
 
 _PATIENCE = 3  # epochs without a better one
 _TEXT_NOISE = 0.5  # of a standard deviation of a text's entries: words that were not seen are somewhere near

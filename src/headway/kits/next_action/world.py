@@ -35,9 +35,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headway.nouns.ids import parse_decision_id
-from headway.nouns.records import Candidate, Decision, Signal, Situation, Source, Value
-from headway.observe.experience import part_of_group
+from headway.nouns import Candidate, Decision, Signal, Situation, Source, Value, parse_decision_id
+from headway.observe import part_of_group
 from headway.project import recorded
 
 DIMENSIONS = ("correctness", "speed", "coverage", "readability", "security", "docs")

@@ -5,7 +5,15 @@ Never: assumes anything good of what was not tried.
 May import: cli, serve, project, settings, promote, learn, prove, decide, reward, observe, encode, client, files, nouns.
 """
 
-from headway.nouns.kit import Command, Family, Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Command, Family, Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.offline.packs import manifest as manifest, plain as plain, write as write
+    from headway.kits.offline.played import played_summary as played_summary
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="offline",

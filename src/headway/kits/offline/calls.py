@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from headway.kits.models.chat_endpoint import ChatEndpoint
-from headway.nouns.errors import HeadwayError, InvalidSettings
+from headway.kits.models import ChatEndpoint
+from headway.nouns import HeadwayError, InvalidSettings
 from headway.settings import Settings
 
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.kits.offline import packs
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Evidence, Verdict
-from headway.nouns.protocols import Progress
+from headway.nouns import Evidence, InvalidInput, Progress, Verdict
 from headway.project import examine
 
 if TYPE_CHECKING:
@@ -184,6 +182,6 @@ def _json(value: Any) -> bytes:
 
 
 def _digest(path: Path) -> str:
-    from headway.kits.data.files import digest_of
+    from headway.kits.data import digest_of
 
     return digest_of(path)

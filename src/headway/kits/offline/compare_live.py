@@ -18,15 +18,12 @@ import numpy as np
 
 from headway.files import read_regular
 from headway.kits.offline.calls import MeasuredReply, UpstreamCaller
-from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import decision_id
-from headway.nouns.protocols import Progress
-from headway.nouns.records import Candidate
-from headway.observe.redact import Redactor
+from headway.nouns import Candidate, InvalidInput, Progress, decision_id
+from headway.observe import Redactor
 from headway.project import Details, recorded, situation_of
 
 if TYPE_CHECKING:
-    from headway.decide.acting import Pipeline
+    from headway.decide import Pipeline
     from headway.kits.sandbox import Sandbox
     from headway.project import Project
 
@@ -50,7 +47,7 @@ class LiveTask:
 
 def read_tasks(path: Path) -> list[LiveTask]:
     """Prompts from a JSONL file, one object a line; an error names the first bad line and the expected form."""
-    from headway.kits.prompts.checks import validate
+    from headway.kits.prompts import validate
 
     tasks: dict[str, LiveTask] = {}
     try:
@@ -126,7 +123,7 @@ class Runner:
         return sorted(rows, key=lambda row: int(row["order"]))
 
     def _one(self, task: LiveTask, repeat: int, side: Side, place: int) -> dict[str, Any]:
-        from headway.kits.prompts.checks import check
+        from headway.kits.prompts import check
 
         ref, pipeline = self.sides[side]
         details = Details(state=dict(task.state), role=task.role)
@@ -213,7 +210,7 @@ def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
     Answers whose check could not be run are counted (`unjudged`). Above 1% of a policy's answers, what depends on the
     checks has no interval, and `refused` says why: whoever can make answers unjudged could choose which ones count.
     """
-    from headway.prove.intervals import bootstrap
+    from headway.prove import bootstrap
 
     rows = list(rows)
     unjudged, refused = _unjudged(rows)

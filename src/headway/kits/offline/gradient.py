@@ -27,8 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.offline.transitions import Singles, Transitions
-from headway.kits.practice.adam import Adam
-from headway.kits.practice.mlp import Network
+from headway.kits.practice import Adam, Network
 
 Looked = Callable[[int], bool]  # called with the number of steps; True stops
 _CHUNK = 4096

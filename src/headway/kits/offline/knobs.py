@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.knobs import knob
+from headway.nouns import knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

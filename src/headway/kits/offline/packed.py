@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput
-from headway.prove.calibration import PLACES
-from headway.prove.log import Log, RowOrigin
+from headway.nouns import InvalidInput
+from headway.prove import PLACES, Log, RowOrigin
 
 _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status")
 _ORDER = "settled_seq"  # the tensor with the order of the rows

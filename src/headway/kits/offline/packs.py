@@ -34,8 +34,7 @@ import numpy as np
 
 from headway.files import read_regular
 from headway.kits.offline.stated import Stated
-from headway.nouns.errors import Damaged, InvalidInput, UnknownName
-from headway.nouns.evidence import Evidence, Verdict
+from headway.nouns import Damaged, Evidence, InvalidInput, UnknownName, Verdict
 from headway.promote import gate
 
 SCHEMA = "headway.run-pack/2"
@@ -176,10 +175,7 @@ def from_rows(made: Offline, rows: bytes) -> Evidence:
     from safetensors.numpy import load
 
     from headway.kits.offline.packed import unpacked
-    from headway.prove.about import About
-    from headway.prove.diagnostics import Window
-    from headway.prove.evidence import from_log
-    from headway.prove.guards import GuardRule
+    from headway.prove import About, GuardRule, Window, from_log
 
     window = made.training
     return from_log(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.prove.intervals import bootstrap
+from headway.prove import bootstrap
 
 BEST, OURS = "oracle", "learned"  # what shares are of, and what is compared with the others
 _RESAMPLES = 2_000

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns.errors import Busy, InvalidInput, Unavailable
-from headway.serve.endpoints import Call, endpoint
+from headway.nouns import Busy, InvalidInput, Unavailable
+from headway.serve import Call, endpoint
 
 _PATIENCE_S = 120.0
 _WAIT_S = 10.0  # for the curve of somebody else

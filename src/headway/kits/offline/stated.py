@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Evidence
-from headway.promote.gate import ONE_KEY, ONE_KEY_REGION
-from headway.prove.raters import with_regions
+from headway.nouns import Diagnostic, Evidence, InvalidInput
+from headway.promote import ONE_KEY, ONE_KEY_REGION
+from headway.prove import with_regions
 
 NOTE = "stated by the project, not recomputed"
 _BY_THE_GATE = (ONE_KEY, ONE_KEY_REGION)  # recomputed from the raters

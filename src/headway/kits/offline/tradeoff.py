@@ -18,11 +18,8 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.evidence import Estimate
-from headway.prove.intervals import normal
-from headway.prove.log import Floats, Integers
-from headway.prove.reward_model import ArmSums, narrow
+from headway.nouns import Estimate, InvalidInput, UnknownName, did_you_mean
+from headway.prove import ArmSums, Floats, Integers, narrow, normal
 
 LEAST = 100  # rows needed for a curve
 FOLDS = 5

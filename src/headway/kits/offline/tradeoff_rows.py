@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import Tradeoff
-    from headway.nouns.records import Settled
+    from headway.nouns import Settled
     from headway.project import Project
-    from headway.reward.compose import Rewards
+    from headway.reward import Rewards
 
 
 NEWEST = 5_000  # decisions that a curve is drawn from, unless more are wanted
@@ -36,7 +36,7 @@ class TradedSignals:
 
 def traded_signals(project: Project, task: str, quality: str | None = None, cost: str | None = None) -> TradedSignals:
     """The signals that are named, or else the task's reward without cost and the signal that counts its money."""
-    from headway.reward.costs import cost_signal, cost_terms
+    from headway.reward import cost_signal, cost_terms
 
     rewards = project.rewards(task)
     sent = project.query.signal_names(task)
@@ -72,9 +72,9 @@ def traded(
     """The curve of quality against cost over the newest decisions; see `traded_signals` for the defaults."""
     import numpy as np
 
-    from headway.encode.tracker import fit
+    from headway.encode import fit
     from headway.kits.offline.tradeoff import tradeoff
-    from headway.observe.since import latest_draws
+    from headway.observe import latest_draws
     from headway.project import encoder_spec, speaking
 
     settings = project.settings.task(task)

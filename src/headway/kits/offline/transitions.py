@@ -20,14 +20,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import Features
-from headway.encode.text import uncached
-from headway.encode.tracker import Tracker
-from headway.kits.practice.logged import LoggedRows
-from headway.learn.counts import count_row, no_counts, nothing_to_learn
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Experience, Floats
-from headway.nouns.records import Ending, Settled
+from headway.encode import Features, Tracker, uncached
+from headway.kits.practice import LoggedRows
+from headway.learn import count_row, no_counts, nothing_to_learn
+from headway.nouns import Encoder, Ending, Experience, Floats, InvalidInput, Settled
 
 Singles = NDArray[np.float32]
 _CHUNK = 2048

@@ -5,7 +5,14 @@ Never: holds a text, an answer or a key; is imported by a server that does not a
 May import: project, settings, nouns.
 """
 
-from headway.nouns.kit import Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.otel.spans import CallSpan as CallSpan, Spans as Spans
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="otel",

@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from headway.nouns.errors import MissingExtra
-from headway.nouns.records import Decision, Signal
+from headway.nouns import Decision, MissingExtra, Signal
 from headway.project import Project
 from headway.settings import Upstream
 

@@ -5,7 +5,7 @@ Never: shows a password; loads psycopg where the store is a file.
 May import: observe, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns import Kit
 
 KIT = Kit(
     name="postgres",

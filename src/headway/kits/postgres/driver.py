@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
+from headway.nouns import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
 
 try:
     import psycopg

@@ -28,8 +28,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.kits.postgres.driver import COUNTER, TABLES, Link, lost, ours, schema_of, shown
-from headway.nouns.errors import HeadwayError, InvalidInput, InvalidSettings, MissingExtra
-from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting
+from headway.nouns import HeadwayError, InvalidInput, InvalidSettings, MissingExtra
+from headway.observe import Connection, Database, Durability, Row, StoreTable, Waiting
 
 try:
     import psycopg

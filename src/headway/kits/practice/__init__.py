@@ -9,14 +9,65 @@ Never: imports a kit that brings a world.
 May import: cli, project, settings, promote, learn, prove, decide, observe, encode, files, nouns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.nouns.kit import Family, Kit, load
+from headway.nouns import Family, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.practice.run import Practised, practise
-
-__all__ = ["KIT", "Practised", "practise"]
+    from headway.kits.practice import fit as fit, logged as logged, ppo as ppo
+    from headway.kits.practice.adam import Adam as Adam
+    from headway.kits.practice.commands import (
+        PractisedSeeds as PractisedSeeds,
+        acting_crew as acting_crew,
+        practice_values as practice_values,
+        seeds_crew as seeds_crew,
+        show as show,
+    )
+    from headway.kits.practice.environments import (
+        ENVIRONMENTS as ENVIRONMENTS,
+        Environments as Environments,
+        copies as copies,
+        identify as identify,
+    )
+    from headway.kits.practice.fit import (
+        Evaluation as Evaluation,
+        Fitted as Fitted,
+        Practice as Practice,
+        practise_in as practise_in,
+        standardised as standardised,
+    )
+    from headway.kits.practice.learner import (
+        PROMPTS as PROMPTS,
+        Experiences as Experiences,
+        embedding_features as embedding_features,
+        fresh as fresh,
+        update as update,
+    )
+    from headway.kits.practice.logged import LoggedRows as LoggedRows
+    from headway.kits.practice.mlp import Network as Network, Shape as Shape
+    from headway.kits.practice.play import MOST_STEPS as MOST_STEPS, Played as Played, check_returns as check_returns
+    from headway.kits.practice.policy import ActorCritic as ActorCritic, read as read
+    from headway.kits.practice.presets import engine_on as engine_on
+    from headway.kits.practice.returns import gae as gae
+    from headway.kits.practice.run import (
+        Practised as Practised,
+        SnapshotFolder as SnapshotFolder,
+        TrainedPolicy as TrainedPolicy,
+        fresh_settings as fresh_settings,
+        practise as practise,
+        publish_practised as publish_practised,
+        run_about as run_about,
+        slug as slug,
+    )
+    from headway.kits.practice.scales import RunningScale as RunningScale
+    from headway.kits.practice.seeds import practise_seeds as practise_seeds
+    from headway.kits.practice.spaces import actions_of as actions_of, inputs_of as inputs_of
+    from headway.kits.practice.texts import Standardised as Standardised, on_text as on_text
+    from headway.kits.practice.threads import one_thread as one_thread, torch_threads as torch_threads
+    from headway.kits.practice.torch_engine import available as available
+    from headway.kits.practice.trunks import Trunk as Trunk
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="practice",
@@ -39,11 +90,3 @@ KIT = Kit(
     },
     options={"learn": "headway.kits.practice.commands:LEARN"},
 )
-
-_WHERE = {"Practised": "run", "practise": "run"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.{_WHERE[name]}:{name}")

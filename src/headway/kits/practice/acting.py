@@ -35,8 +35,7 @@ from headway.kits.practice.mlp import Array, Shape
 from headway.kits.practice.scales import Scales
 from headway.kits.practice.spaces import WorldSpaces
 from headway.kits.practice.threads import one_thread
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import HeldCrew
+from headway.nouns import HeldCrew, InvalidInput
 from headway.project import Opened, Project
 
 GROUPS = 4  # that a crew's copies are split into

@@ -29,7 +29,7 @@ from headway.kits.practice.engine import shape_of
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import log_softmax, surrogate, value_loss
-from headway.nouns.protocols import Floats, Progress
+from headway.nouns import Floats, Progress
 
 
 def climb(

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.in_use import known
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import WORKERS, OptionHook, Session, pairs, typed
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.cli import WORKERS, OptionHook, Output, Session, known, pairs, renders, typed
+from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
-    from headway.nouns.protocols import Crew
+    from headway.nouns import Crew
 
 _OWN = ("world", "steps", "target", "device", "resume", "seeds")
 

@@ -28,8 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import InvalidInput, MissingExtra, UnknownName, did_you_mean
-from headway.nouns.kit import Catalogue, load
+from headway.nouns import Catalogue, InvalidInput, MissingExtra, UnknownName, did_you_mean, load
 
 ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
     {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}

@@ -1,6 +1,6 @@
 """The one training loop of PPO: collect, estimate advantages, pass over the rows, repeat.
 
-    fitted = practise(lambda count: environment("cartpole", count=count), Practice(steps=100_000), seed=7)
+    fitted = practise_in(lambda count: environment("cartpole", count=count), Practice(steps=100_000), seed=7)
     update(engine, rows, Practice(), rng)             # the same passes over given rows
 
 Each update passes `epochs` times over the rows in minibatches of `minibatch`; the last one may be smaller, down to a
@@ -31,8 +31,7 @@ from headway.kits.practice.mlp import Activation, Array
 from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.kits.practice.returns import gae
 from headway.kits.practice.rollout import Rollout, Stage, evaluate
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.protocols import Progress
+from headway.nouns import InvalidInput, InvalidSettings, Progress, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +237,7 @@ def _mean(stats: list[Stats]) -> Stats:
     return Stats(*(float(sum(column) / len(stats)) for column in zip(*stats, strict=True)))
 
 
-def practise(
+def practise_in(
     make: Callable[[int], Environments],
     settings: Practice,
     seed: int,

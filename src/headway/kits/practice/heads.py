@@ -19,8 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.errors import Damaged
-from headway.nouns.protocols import Floats
+from headway.nouns import Damaged, Floats
 
 Kind = Literal["categorical", "gaussian"]
 _WIDEST = 1 << 14

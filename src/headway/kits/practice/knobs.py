@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headway.nouns.knobs import knob
+from headway.nouns import knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
     ActorCriticLearner(encoder).learn(experience, {}, seed=7)                  # logged decisions of a `choice` task
     policy = fresh(arms=["a", "b"], features=embedding_features(384), seed=7)  # untrained
     policy, metrics = update(policy, experiences)                              # one PPO update; the old one stays
-    learned(practise(…))                                                       # what `promote` stores (see `fit.py`)
+    learned(practise_in(…))                                                       # what `promote` stores (see `fit.py`)
 
 From a log: PPO's trust region maximises the doubly robust estimate of the policy's value, see `climb.py`.
 
@@ -19,24 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import Features
-from headway.encode.text import uncached
-from headway.encode.tracker import Tracker
+from headway.encode import Features, Tracker, uncached
 from headway.kits.practice import logged
 from headway.kits.practice.climb import climb
 from headway.kits.practice.engine import NumpyEngine, shape_of
-from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_of, standardised
-from headway.kits.practice.fit import update as passes
+from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_of, standardised, update as passes
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.knobs import ActorCriticKnobs
 from headway.kits.practice.mlp import Array
-from headway.kits.practice.policy import EXPLORE, ActorCritic
-from headway.kits.practice.policy import read as read_policy
+from headway.kits.practice.policy import EXPLORE, ActorCritic, read as read_policy
 from headway.kits.practice.returns import gae
-from headway.learn.counts import no_counts, nothing_to_learn
-from headway.learn.knobs import checked
-from headway.nouns.errors import InvalidInput, InvalidSettings
-from headway.nouns.protocols import Encoder, Experience, Learned, Progress
+from headway.learn import checked, no_counts, nothing_to_learn
+from headway.nouns import Encoder, Experience, InvalidInput, InvalidSettings, Learned, Progress
 
 # One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
 PROMPTS = Practice(

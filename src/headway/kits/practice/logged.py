@@ -26,11 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import Features
-from headway.learn.counts import count_row
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Settled
+from headway.encode import Features
+from headway.learn import count_row
+from headway.nouns import Encoder, Floats, InvalidInput, Settled
 
 _CAP = 50.0
 _RIDGE = 10.0

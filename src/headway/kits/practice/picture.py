@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headway.cli.picture import BLUE, GREEN, figure_class
+from headway.cli import BLUE, GREEN, figure_class
 
 
 def curve_picture(path: Path, world: str, curve: Sequence[tuple[int, float]], target: float | None) -> None:

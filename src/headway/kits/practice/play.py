@@ -19,11 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide import explore
-from headway.decide.acting import Pipeline
+from headway.decide import Pipeline, explore
 from headway.kits.practice.environments import Environments
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import Candidate, InvalidInput, Situation
 
 OBSERVATION = "observation"  # the state that a policy learned in a world reads
 MOST_STEPS = 100_000

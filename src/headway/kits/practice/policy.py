@@ -22,16 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide import explore
-from headway.decide.arms import Arms
-from headway.decide.stored import damaged, read_arms, read_features
-from headway.encode.state import Features
+from headway.decide import Arms, damaged, explore, read_arms, read_features
+from headway.encode import Features
 from headway.kits.practice import heads
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.trunks import Trunk
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats, Opinions
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import Candidate, Encoder, Floats, InvalidInput, Opinions, Situation
 
 EXPLORE = ("policy", "greedy")
 _DEEPEST = 20.0  # bounds of a log deviation

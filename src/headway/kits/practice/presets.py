@@ -1,7 +1,7 @@
 """Settings known to work in some worlds, and the choice of a device.
 
     preset("CartPole-v1")                 # Practice with its target return
-    engine_on("cuda")                     # for `practise(build=…)`
+    engine_on("cuda")                     # for `practise_in(build=…)`
 
 The settings of the three control worlds come from a small search on a few seeds; `benchmarks/ppo.py` measures them.
 """
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from headway.kits.practice.engine import NumpyEngine, PolicyEngine
 from headway.kits.practice.fit import Practice
 from headway.kits.practice.learner import PROMPTS
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 DEVICES = ("cpu", "cuda", "mps")
 PRESETS: Mapping[str, Practice] = MappingProxyType(

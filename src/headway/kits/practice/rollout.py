@@ -36,7 +36,7 @@ from headway.kits.practice.environments import Environments
 from headway.kits.practice.mlp import Array
 from headway.kits.practice.scales import RunningScale, Scales
 from headway.kits.practice.spaces import WorldSpaces
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.files import read_regular
-from headway.kits.runs.snapshots import drop_snapshot, name_policy, write_snapshot
-from headway.nouns.errors import Conflict, Damaged, InvalidInput, UnknownName
-from headway.nouns.kit import Catalogue, load
-from headway.nouns.protocols import Crew, Learned, Progress
-from headway.observe.damage import UNREADABLE
-from headway.observe.run_log import RunLog
+from headway.kits.runs import drop_snapshot, name_policy, write_snapshot
+from headway.nouns import Catalogue, Conflict, Crew, Damaged, InvalidInput, Learned, Progress, UnknownName, load
+from headway.observe import UNREADABLE, RunLog
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
@@ -258,7 +255,7 @@ class SnapshotFolder:
             drop_snapshot(self.folder)
         try:
             with one_thread():  # for small networks, more threads only wait for one another
-                fitted = fit.practise(
+                fitted = fit.practise_in(
                     make,
                     self.how,
                     self.seed,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import LIMIT
+from headway.encode import LIMIT
 from headway.kits.practice.mlp import Array
 
 

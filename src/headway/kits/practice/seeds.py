@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.kits.practice.run import Practised, TrainedPolicy, publish_trained, train
-from headway.nouns.protocols import Crew, Progress
+from headway.nouns import Crew, Progress
 from headway.project import Project
 
 

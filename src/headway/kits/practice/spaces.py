@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.heads import Actions
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Turns a network that practised on embeddings into a policy that acts on text.
 
     seen = Standardised(encoder, texts)                  # each feature with mean 0 and deviation 1 on these texts
-    fitted = practise(lambda count: PromptsWorld(count, prompts, seen, judge), settings, seed)
+    fitted = practise_in(lambda count: PromptsWorld(count, prompts, seen, judge), settings, seed)
     on_text(fitted, encoder, seen)                       # Learned: its input is the encoder's vectors
 
 Standardising helps learning; it is folded into the first layer's weights, so that the policy takes the same text
@@ -15,11 +15,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from headway.encode.state import LIMIT, Features
+from headway.encode import LIMIT, Features
 from headway.kits.practice.fit import Fitted
 from headway.kits.practice.learner import learned
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats, Learned
+from headway.nouns import Encoder, Floats, InvalidInput, Learned
 
 
 class Standardised:

@@ -1,7 +1,7 @@
 """Runs BLAS with one thread for small products.
 
     with one_thread():
-        practise(…)
+        practise_in(…)
 
 A BLAS library spreads every product over all cores. For small networks the threads wait for one another longer than
 they compute, by far on a busy machine: an update of a 256-64-64 network took 57 ms with two threads on two loaded

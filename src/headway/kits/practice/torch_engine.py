@@ -18,7 +18,7 @@ from headway.kits.practice.engine import LOG_STD_BOUNDS
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import EPSILON, Array, Network, Shape
 from headway.kits.practice.objective import Minibatch, Objective, Stats
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.nouns import InvalidInput, MissingExtra
 
 try:
     import torch

@@ -24,10 +24,9 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from headway.decide.exact import FEATURE_BITS, rounded
-from headway.decide.stored import damaged, tensor
-from headway.encode.state import GRID
-from headway.nouns.protocols import Floats
+from headway.decide import FEATURE_BITS, damaged, rounded, tensor
+from headway.encode import GRID
+from headway.nouns import Floats
 
 Activation = Literal["relu", "tanh"]
 Norm = tuple[Floats, Floats]  # gain and shift, [out] each

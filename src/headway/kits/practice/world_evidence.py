@@ -28,23 +28,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide.acting import Pipeline
+from headway.decide import Pipeline
 from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
 from headway.kits.practice.spaces import actions_of
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError, InvalidInput, MissingExtra, UnknownName
-from headway.nouns.kit import load
+from headway.nouns import HeadwayError, InvalidInput, MissingExtra, PolicyRef, UnknownName, load
 from headway.project import Opened, Project
 from headway.promote import gate
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Evidence, Plan
+    from headway.nouns import Evidence, Plan
     from headway.project import ProofQuestion
-    from headway.prove.about import About
-    from headway.prove.guards import GuardRule
-    from headway.prove.power import Planned
+    from headway.prove import About, GuardRule, Planned
 
 EPISODES = 1_000  # at most, if no plan is registered
 LOOK = 50
@@ -71,7 +67,7 @@ class WorldKind:
         return _absent(question, practised[0])
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
-        from headway.kits.heldout.paired import from_world
+        from headway.kits.heldout import from_world
 
         about = replace(about, alpha=about.alpha / STRICTER)
         horizon = EPISODES if about.plan is None else about.plan.horizon
@@ -91,7 +87,7 @@ class WorldKind:
         return replace(evidence, unchecked=(*evidence.unchecked, *unchecked))
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
-        from headway.kits.heldout.paired import plan_pairs
+        from headway.kits.heldout import plan_pairs
 
         about = replace(about, alpha=about.alpha / STRICTER)
         _, mine, other = next(_episodes(question, "pilot", None, LOOK))

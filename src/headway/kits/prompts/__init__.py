@@ -15,10 +15,18 @@ Never: judges a prompt by how it looks; only by the checked outcome.
 May import: cli, serve, loop, project, settings, promote, learn, decide, reward, observe, encode, client, files, nouns.
 """
 
-from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns.kit import Command, Kit
+from typing import TYPE_CHECKING
 
-__all__ = ["KIT", "MUTATIONS"]
+from headway.kits.prompts.kinds import MUTATIONS as MUTATIONS
+from headway.nouns import Command, Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.prompts.checked_prompts import corpus as corpus
+    from headway.kits.prompts.checks import check as check, code_in as code_in, validate as validate
+    from headway.kits.prompts.mutations import applied as applied
+    from headway.kits.prompts.world import Autoreset as Autoreset, Box as Box, Discrete as Discrete
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="prompts",

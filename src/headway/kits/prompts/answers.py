@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from headway.files import read_regular
-from headway.kits.models.language import Completion, Counted, Delta, Generator, Prompt, Scored
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Progress
+from headway.kits.models import Completion, Counted, Delta, Generator, Prompt, Scored
+from headway.nouns import InvalidInput, Progress
 
 Each = Callable[[Sequence[Prompt]], Iterator[tuple[int, Completion]]]
 

@@ -18,7 +18,7 @@ from typing import Any
 from headway.files import read_regular
 from headway.kits.prompts.checks import check, validate
 from headway.kits.sandbox import Sandbox
-from headway.nouns.errors import InvalidInput, did_you_mean
+from headway.nouns import InvalidInput, did_you_mean
 
 CLASSES = (
     "code generation",

@@ -26,7 +26,7 @@ from typing import Any
 
 from headway.kits.prompts import patterns
 from headway.kits.sandbox import Limits, Sandbox, Status
-from headway.nouns.errors import InvalidInput, did_you_mean
+from headway.nouns import InvalidInput, did_you_mean
 
 _KEYWORDS = {
     "type", "const", "enum", "required", "properties", "additionalProperties", "items", "minItems", "maxItems",

@@ -15,9 +15,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.nouns.errors import InvalidInput
-from headway.observe.database import Connection, Database
-from headway.observe.rows import microseconds
+from headway.nouns import InvalidInput
+from headway.observe import Connection, Database, microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

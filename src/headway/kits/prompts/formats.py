@@ -13,11 +13,24 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headway.kits.data.fields import Wrong, fields_left, finite, flag, moment, name_of, number, shown
-from headway.kits.data.formats import Format
-from headway.kits.data.records import ImportedSignal, Options, Problem, Record, Row
+from headway.kits.data import (
+    Format,
+    ImportedSignal,
+    Options,
+    Problem,
+    Record,
+    Row,
+    Wrong,
+    fields_left,
+    finite,
+    flag,
+    moment,
+    name_of,
+    number,
+    shown,
+)
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns.records import Candidate
+from headway.nouns import Candidate
 
 TASK = "mutate"
 _CANDIDATES = tuple(Candidate(name) for name in MUTATIONS)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headway.kits.prompts.service import service
-from headway.nouns.errors import HeadwayError
-from headway.nouns.protocols import Clock
-from headway.observe.jobs import Jobs
+from headway.nouns import Clock, HeadwayError
+from headway.observe import Jobs
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -28,7 +28,7 @@ from typing import Any
 
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.reduction import reduced
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns import InvalidInput, UnknownName, did_you_mean
 
 # The first line of a mutation's block; a heading that is already present makes the mutation a no-op.
 HEADINGS: Mapping[str, tuple[str, ...]] = {

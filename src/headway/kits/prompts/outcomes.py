@@ -19,12 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.models.language import Completion, Generator, Prompt, Turn
+from headway.kits.models import Completion, Generator, Prompt, Turn
 from headway.kits.prompts.checked_prompts import CheckedPrompt
 from headway.kits.prompts.checks import CheckResult, check
 from headway.kits.sandbox import Sandbox
-from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats, Unavailable
 
 TOKEN_COST = 0.0002  # of one token read or written
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 LONGEST = 500
 _MOST = 65_536  # characters that are matched

@@ -18,7 +18,7 @@ from random import Random
 from typing import Literal
 
 from headway.kits.prompts.checked_prompts import CLASSES
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Part = Literal["train", "test"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.run import Practised, SnapshotFolder, publish_practised, slug
+from headway.kits.practice import Practised, SnapshotFolder, publish_practised, slug
 from headway.kits.prompts.answers import Remembered
 from headway.kits.prompts.checked_prompts import CLASSES, CheckedPrompt, corpus
 from headway.kits.prompts.kinds import MUTATIONS
@@ -28,15 +28,14 @@ from headway.kits.prompts.outcomes import Outcomes, checked
 from headway.kits.prompts.practise_synthetic import TASK, choosers
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
 from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
-from headway.kits.reply.generators import open_generator
+from headway.kits.reply import open_generator
 from headway.kits.sandbox import Sandbox, sandbox
-from headway.nouns.errors import InvalidInput, InvalidSettings, did_you_mean
-from headway.nouns.protocols import Progress
+from headway.nouns import InvalidInput, InvalidSettings, Progress, did_you_mean
 from headway.project import encoder_spec
 
 if TYPE_CHECKING:
-    from headway.kits.practice.fit import Practice
-    from headway.nouns.protocols import Encoder, Learned
+    from headway.kits.practice import Practice
+    from headway.nouns import Encoder, Learned
     from headway.project import Project, Published
 
 
@@ -177,8 +176,7 @@ def practise_prompts(
     **knobs: Any,
 ) -> tuple[Practised, HeldOut]:
     """A candidate from practice on a real model's answers, and its results on held-out prompts."""
-    from headway.kits.practice.presets import engine_on
-    from headway.kits.practice.texts import Standardised, on_text
+    from headway.kits.practice import Standardised, engine_on, on_text
 
     asked = _wanted(settings)
     how = _practice(steps, target, knobs)
@@ -296,7 +294,7 @@ def _judged(
     outcomes: Outcomes,
     asked: _Asked,
 ) -> HeldOut:
-    from headway.kits.practice.policy import read
+    from headway.kits.practice import read
 
     drawn, greedy = choosers(read(learned.knobs, learned.tensors, learned.extra, encoder), encoder)
     order = ranked(practised, outcomes)

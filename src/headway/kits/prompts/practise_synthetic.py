@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headway.kits.practice.run import publish_practised
+from headway.kits.practice import publish_practised
 from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.synthetic import Chooser, Synthetic, synthetic
 from headway.kits.prompts.worth import interval
-from headway.nouns.protocols import Learned, Progress
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import Candidate, Learned, Progress, Situation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from headway.kits.practice.fit import Fitted, Practice
-    from headway.kits.practice.policy import ActorCritic
-    from headway.nouns.protocols import Encoder, Floats
+    from headway.kits.practice import ActorCritic, Fitted, Practice
+    from headway.nouns import Encoder, Floats
     from headway.project import Project
 
 TASK = "mutate"
@@ -68,11 +66,8 @@ class MutationRun:
 
 def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None = None) -> MutationRun:
     """Practise on prompts of the train part, and judge on the test part; the class label is hidden."""
-    from headway.encode.hashing import HashingEncoder
-    from headway.kits.practice.fit import practise
-    from headway.kits.practice.policy import read
-    from headway.kits.practice.texts import on_text
-    from headway.kits.practice.threads import one_thread
+    from headway.encode import HashingEncoder
+    from headway.kits.practice import on_text, one_thread, practise_in, read
 
     begun = time.perf_counter()
     encoder, curve = HashingEncoder(WIDTH), list[tuple[int, float]]()
@@ -81,7 +76,7 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
         curve.append((fitted.steps, float(np.mean(fitted.returns[-1000:]))))
 
     with one_thread():
-        fitted = practise(
+        fitted = practise_in(
             lambda count: synthetic("train", count=count, prompts=TRAIN, seed=seed, encoder=encoder),
             _practice(steps),
             seed,
@@ -104,7 +99,7 @@ def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None 
 
 
 def _practice(steps: int) -> Practice:
-    from headway.kits.practice.fit import Practice
+    from headway.kits.practice import Practice
 
     # Observations stay unit vectors, so that the network can act on a text's features unchanged.
     return Practice(

@@ -17,10 +17,8 @@ from msgspec import Meta
 from headway.kits.prompts.experiences import Step
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.service import LEAST, Embedded, service
-from headway.nouns.errors import Unavailable
-from headway.serve.endpoints import Call, endpoint, strict
-from headway.serve.routes.tasks import need_worker
-from headway.serve.wire import NAME, matching
+from headway.nouns import Unavailable
+from headway.serve import NAME, Call, endpoint, matching, need_worker, strict
 
 _UPDATE_S = 120.0  # how long a request waits for its update
 _LOOK_S = 0.05

@@ -24,15 +24,13 @@ from weakref import WeakKeyDictionary
 
 from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.protocols import Learned
+from headway.nouns import InvalidInput, Learned, UnknownName, did_you_mean
 from headway.project import add_bundle, record_change
 
 if TYPE_CHECKING:
-    from headway.kits.practice.learner import Experiences as Arrays
-    from headway.kits.practice.policy import ActorCritic
+    from headway.kits.practice import ActorCritic, Experiences as Arrays
     from headway.project import Project
-    from headway.promote.ledger import Entry
+    from headway.promote import Entry
 
 
 TASK = "mutate-embedded"
@@ -92,7 +90,7 @@ class Embedded:
             raise wrong_width(len(embedding), wanted)
         import numpy as np
 
-        from headway.decide.explore import softmax
+        from headway.decide import softmax
 
         x = policy.rows(np.array([embedding], dtype=np.float64))
         shares = softmax(policy.logits(x), 1.0)[0]
@@ -116,7 +114,7 @@ class Embedded:
         return known[1]
 
     def _read(self, digest: str) -> ActorCritic:
-        from headway.kits.practice.policy import read
+        from headway.kits.practice import read
 
         header, tensors = self._project.registry.load(digest, task=TASK)
         return read(header.knobs, tensors, header.extra, None)
@@ -223,9 +221,7 @@ class Embedded:
 
     def update(self, *, who: str = "") -> dict[str, Any]:
         """One PPO update from the waiting steps; the present policy is never changed."""
-        from headway.kits.practice.learner import PROMPTS, embedding_features, fresh
-        from headway.kits.practice.learner import update as learn
-        from headway.kits.practice.threads import one_thread
+        from headway.kits.practice import PROMPTS, embedding_features, fresh, one_thread, update as learn
 
         self._known.row = None
         entry, policy = self.current(), self.policy()
@@ -274,9 +270,9 @@ def _experience(steps: Sequence[Step]) -> Arrays:
     """Steps as the arrays of an update."""
     import numpy as np
 
-    from headway.kits.practice import learner
+    from headway.kits.practice import Experiences
 
-    return learner.Experiences(
+    return Experiences(
         state=np.array([step.state for step in steps], dtype=np.float64),
         action=np.array([step.action for step in steps], dtype=np.int64),
         reward=np.array([step.reward for step in steps]),

@@ -29,8 +29,7 @@ from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.phrases import Example, Part, examples
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.nouns.protocols import Encoder, Floats
+from headway.nouns import Encoder, Floats, UnknownName, did_you_mean
 
 # How likely a mutation is to solve a prompt of a class: try-catch, reduction, expansion, constraints, decomposition.
 CHANCES = np.array(
@@ -156,7 +155,7 @@ def synthetic(
 ) -> PromptsWorld[Example]:
     """The world of the synthetic mode; `hashing` embeds its prompts unless another encoder is given."""
     if encoder is None:
-        from headway.encode.hashing import HashingEncoder
+        from headway.encode import HashingEncoder
 
         encoder = HashingEncoder(256)
     return PromptsWorld(count, examples(part, prompts, seed), encoder, Synthetic())

@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.mutations import allowed, mutate
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Floats
-from headway.nouns.records import Situation
+from headway.nouns import Encoder, Floats, InvalidInput, Situation
 
 MOST_STEPS = 5
 _REMEMBERED = 1 << 15  # embeddings: 32 MB at width 256

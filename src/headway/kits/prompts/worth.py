@@ -22,7 +22,7 @@ from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.outcomes import Outcomes
 from headway.kits.prompts.synthetic import Chooser
 from headway.kits.prompts.world import after, may
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 _SHARE = 5  # one in this many is held out
 _LEAST = 1e-4  # branches that are less probable are not followed

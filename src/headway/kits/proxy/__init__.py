@@ -5,7 +5,7 @@ Never: keeps a key in a message, a log or an error.
 May import: serve, project, settings, observe, client, nouns.
 """
 
-from headway.nouns.kit import Kit
+from headway.nouns import Kit
 
 KIT = Kit(
     name="proxy",

@@ -23,10 +23,9 @@ from headway.kits.proxy.relay import RATER, Relay
 from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstream, pass_on, request_id
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.kits.proxy.wire import ApiFormat
-from headway.kits.reply.chat_completions import completion
-from headway.nouns.errors import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.serve.endpoints import Call, Reply, Stream
-from headway.serve.errors import ErrorBody, problem
+from headway.kits.reply import completion
+from headway.nouns import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
+from headway.serve import Call, ErrorBody, Reply, Stream, problem
 from headway.settings import TaskSettings
 
 PREFIX = "headway/"

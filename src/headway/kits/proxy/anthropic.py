@@ -16,7 +16,7 @@ import msgspec
 
 from headway.kits.proxy.answer import answer
 from headway.kits.proxy.anthropic_messages import Messages
-from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
+from headway.serve import Call, Reply, Stream, endpoint, strict
 
 _MESSAGES = Messages()
 

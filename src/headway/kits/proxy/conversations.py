@@ -22,9 +22,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import InvalidInput
-from headway.serve.endpoints import Call, strict
-from headway.serve.wire import Name, State
+from headway.nouns import InvalidInput
+from headway.serve import Call, Name, State, strict
 
 Body = dict[str, msgspec.Raw]  # values keep the client's bytes
 _END, _ROOM = 10_000, 5_000

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headway.nouns.errors import did_you_mean
-from headway.nouns.finding import Finding
+from headway.nouns import Finding, did_you_mean
 from headway.settings import Settings
 
 

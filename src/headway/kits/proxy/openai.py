@@ -18,9 +18,8 @@ from headway.kits.proxy.answer import PREFIX, answer, routed_tasks
 from headway.kits.proxy.openai_chat import Chat
 from headway.kits.proxy.openai_responses import Responses
 from headway.kits.proxy.upstreams import upstreams_of
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.nouns.times import rfc3339
-from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
+from headway.nouns import UnknownName, did_you_mean, rfc3339
+from headway.serve import Call, Reply, Stream, endpoint, strict
 
 _CHAT, _RESPONSES = Chat(), Responses()
 _post = partial(

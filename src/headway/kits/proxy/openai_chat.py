@@ -21,8 +21,7 @@ from headway.kits.proxy.wire import (
     prepared,
     raw,
 )
-from headway.serve.endpoints import Call
-from headway.serve.errors import ErrorDetail
+from headway.serve import Call, ErrorDetail
 from headway.settings import Upstream
 
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}

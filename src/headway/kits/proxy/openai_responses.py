@@ -19,7 +19,7 @@ from headway.kits.proxy.wire import (
     prepared,
     raw,
 )
-from headway.serve.errors import ErrorDetail
+from headway.serve import ErrorDetail
 from headway.settings import Upstream
 
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")

@@ -13,14 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from headway.kits.models.outgoing import (
-    ERROR_BYTES,
-    KEEPALIVE_S,
-    connection_failure,
-    failure_of,
-    post_request,
-    too_large,
-)
+from headway.kits.models import ERROR_BYTES, KEEPALIVE_S, connection_failure, failure_of, post_request, too_large
 
 if TYPE_CHECKING:  # imported by the first call, as in `headway.kits.models.outgoing`
     import httpx

@@ -18,14 +18,12 @@ from headway.kits.proxy.events import EventReader, StreamEvent
 from headway.kits.proxy.replies import StreamedReply, reply_details
 from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
 from headway.kits.proxy.wire import ApiFormat, StreamRewriter, TokenUsage, malformed
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.records import Decision
-from headway.serve.endpoints import Call
-from headway.serve.errors import ErrorDetail
+from headway.nouns import Decision, HeadwayError, InvalidInput
+from headway.serve import Call, ErrorDetail
 from headway.settings import Upstream
 
 if TYPE_CHECKING:
-    from headway.kits.otel.spans import CallSpan, Spans
+    from headway.kits.otel import CallSpan, Spans
 
 logger = logging.getLogger("headway.serve")
 RATER = "proxy:"

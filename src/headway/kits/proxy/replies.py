@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from headway.kits.proxy.events import StreamEvent
-from headway.kits.reply.kept import KeptReply, to_details
-from headway.nouns.records import Detail
+from headway.kits.reply import KeptReply, to_details
+from headway.nouns import Detail
 
 MOST = 100_000  # characters that are kept
 _ROOM = 5_000  # a secret at the cut is redacted before the text is cut

@@ -23,11 +23,9 @@ from headway.kits.proxy.relay import Attempt, Relay
 from headway.kits.proxy.replies import whole_reply
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
-from headway.nouns.errors import HeadwayError
-from headway.nouns.records import Decision
+from headway.nouns import Decision, HeadwayError
 from headway.project import Ask, Details
-from headway.serve.endpoints import Call, Reply, Stream
-from headway.serve.errors import ErrorDetail
+from headway.serve import Call, ErrorDetail, Reply, Stream
 from headway.settings import Upstream
 
 logger = logging.getLogger("headway.serve")

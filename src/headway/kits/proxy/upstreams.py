@@ -16,11 +16,10 @@ from collections.abc import Iterable
 from math import ceil
 from weakref import WeakKeyDictionary
 
-from headway.kits.models.outgoing import CallFailed
+from headway.kits.models import CallFailed
 from headway.kits.proxy.pool import AsyncAnswer, AsyncOutgoing
-from headway.nouns.errors import Busy, HeadwayError, Unavailable
-from headway.nouns.redacted import mark
-from headway.serve.state import Server
+from headway.nouns import Busy, HeadwayError, Unavailable, mark
+from headway.serve import Server
 from headway.settings import Settings, TaskSettings, Upstream
 
 logger = logging.getLogger("headway.serve")

@@ -15,8 +15,7 @@ import msgspec
 from headway.kits.proxy.conversations import Body, Conversation, plain
 from headway.kits.proxy.events import StreamEvent
 from headway.kits.proxy.upstreams import UpstreamFailed
-from headway.serve.endpoints import Call
-from headway.serve.errors import ErrorDetail
+from headway.serve import Call, ErrorDetail
 from headway.settings import Upstream
 
 _decode_fields = msgspec.json.Decoder(Body).decode

@@ -5,7 +5,7 @@ Never: changes a reward: the consensus of raters that counts is in `reward`.
 May import: cli, project, serve, reward, observe, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="raters",

@@ -9,16 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number, percent
-from headway.cli.output import Output
-from headway.cli.picture import BLUE, GREEN, GREY, ORANGE, figure_class
-from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.cli.verbs import Session, task_argument, verb
+from headway.cli import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    Column,
+    Output,
+    RecordTable,
+    Session,
+    figure_class,
+    number,
+    percent,
+    renders,
+    task_argument,
+    text,
+    value,
+    verb,
+)
 
 if TYPE_CHECKING:
     from headway.kits.raters.compare import Question
     from headway.kits.raters.distribution import Distribution, Spread
-    from headway.reward.raters import Agreed
+    from headway.reward import Agreed
 
 
 @verb("analyze", "headway rewards analyze route", "headway rewards analyze route --plot rewards.png")

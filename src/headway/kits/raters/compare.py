@@ -11,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput, did_you_mean
-from headway.nouns.records import Decision
-from headway.observe.settler import given
-from headway.reward.agree import by_signal
-from headway.reward.compose import Rewards
-from headway.reward.raters import Agreed
+from headway.nouns import Decision, InvalidInput, did_you_mean
+from headway.observe import given
+from headway.reward import Agreed, Rewards, by_signal
 
 if TYPE_CHECKING:
     from headway.project import Project

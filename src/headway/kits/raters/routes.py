@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import msgspec
 
-from headway.serve.endpoints import Call, endpoint
+from headway.serve import Call, endpoint
 
 
 class RaterAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,16 @@ Never: loads torch in a server: the worker holds the model.
 May import: cli, serve, loop, project, settings, promote, prove, decide, reward, observe, client, files, nouns.
 """
 
-from headway.nouns.kind import Kind
-from headway.nouns.kit import Command, Family, Kit, Worker
+from typing import TYPE_CHECKING
+
+from headway.nouns import Command, Family, Kind, Kit, Worker, door
+
+if TYPE_CHECKING:
+    from headway.kits.reply.chat_completions import completion as completion
+    from headway.kits.reply.generators import local as local, open_generator as open_generator
+    from headway.kits.reply.kept import KeptReply as KeptReply, to_details as to_details
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="reply",

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import open_regular, whole_folder
-from headway.nouns.errors import Damaged, InvalidInput, Unavailable
+from headway.nouns import Damaged, InvalidInput, Unavailable
 
 AdapterTensors = Mapping[str, NDArray[np.generic]]
 CONFIG, WEIGHTS, ABOUT = "adapter_config.json", "adapter_model.safetensors", "headway.json"

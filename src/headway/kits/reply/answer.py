@@ -18,16 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from headway.kits.models.language import Completion, Delta, Generator, Prompt, Turn
+from headway.kits.models import Completion, Delta, Generator, Prompt, Turn
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
 from headway.kits.reply.latest import latest_rewards
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import OWNER, Decision, Reader
+from headway.nouns import OWNER, Decision, InvalidInput, PolicyRef, Reader
 
 if TYPE_CHECKING:
     from headway.project import Considered, Details, Project
@@ -122,7 +120,7 @@ def _examples(project: Project, task: TaskSettings, text: str, reader: Reader) -
     if not latest or (len(latest) >= _START and min(good, bad) >= _START_OF_SIGN):
         return []
     from headway.kits.reply.learn.material import liked_replies
-    from headway.reward.without import agreed
+    from headway.reward import agreed
 
     trusted, rewards = {*task.trust_keys, reader.key}, project.rewards(task.name)
     pairs = []

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from headway.kits.models.language import Completion, Delta, Prompt
+from headway.kits.models import Completion, Delta, Prompt
 from headway.kits.reply.device import Where
 from headway.kits.reply.sampling import PickedToken, TokenDraw, pick
 from headway.kits.reply.tokens import Detokenizer

@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.models.language import Completion, Turn
+from headway.kits.models import Completion, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, keep, prepare
 from headway.kits.reply.replies import deltas
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.serve.endpoints import Call, Reply, Stream
-from headway.serve.errors import problem
+from headway.nouns import HeadwayError, InvalidInput
+from headway.serve import Call, Reply, Stream, problem
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _SAMPLING = ("temperature", "top_p", "seed")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from math import inf, isfinite
 from typing import NamedTuple
 
-from headway.nouns.evidence import Diagnostic, Estimate, Guard
+from headway.nouns import Diagnostic, Estimate, Guard
 
 _ENOUGH = 20  # held-out ratings of a sign from which the ranking and the likelihood of liked replies are required
 _FEW = 5  # from which a ranking that is upside down refuses

@@ -23,7 +23,7 @@ from typing import TypeVar
 
 import msgspec
 
-from headway.kits.models.language import Completion, Delta, Prompt, Scored
+from headway.kits.models import Completion, Delta, Prompt, Scored
 from headway.kits.reply.wire import (
     MOST_BYTES,
     PREFIX,
@@ -47,9 +47,8 @@ from headway.kits.reply.wire import (
     reachable,
     socket_of,
 )
-from headway.loop.lock import holder
-from headway.loop.supervisor import LOCK as UP_LOCK
-from headway.nouns.errors import HeadwayError, Unavailable
+from headway.loop import LOCK as UP_LOCK, holder
+from headway.nouns import HeadwayError, Unavailable
 
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)

@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from headway.kits import models
-from headway.kits.models.language import Completion, Prompt, Turn
+from headway.kits.models import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.kept import kept, with_replies
 from headway.kits.reply.learn.anchors import JUDGING
@@ -28,16 +28,12 @@ from headway.kits.reply.learn.data import cluster_of, is_held_out
 from headway.kits.reply.learn.material import liked_replies
 from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
 from headway.kits.reply.wire import base_of
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError, UnknownName
-from headway.nouns.protocols import Progress
-from headway.nouns.records import OWNER, Reader
-from headway.prove.sequential import e_process
+from headway.nouns import OWNER, HeadwayError, PolicyRef, Progress, Reader, UnknownName
+from headway.prove import e_process
 
 if TYPE_CHECKING:
     from headway.kits.reply.language import LanguageModel
-    from headway.nouns.evidence import Evidence
-    from headway.nouns.records import Decision
+    from headway.nouns import Decision, Evidence
     from headway.project import Project
     from headway.settings import TaskSettings
 

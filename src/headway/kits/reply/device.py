@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.nouns.errors import InvalidInput, Unavailable, did_you_mean
+from headway.nouns import InvalidInput, Unavailable, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

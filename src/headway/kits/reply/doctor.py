@@ -9,8 +9,7 @@ from headway.kits import models
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns.errors import HeadwayError, Unavailable
-from headway.nouns.finding import Finding
+from headway.nouns import Finding, HeadwayError, Unavailable
 
 if TYPE_CHECKING:
     from headway.settings import Settings

@@ -13,10 +13,9 @@ from headway.kits.reply import duels
 from headway.kits.reply.client import AsyncLanguageWorker
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns.checkpoint import PolicyRef
+from headway.nouns import PolicyRef
 from headway.project import Project
-from headway.serve.endpoints import Call, endpoint, strict
-from headway.serve.errors import Refused
+from headway.serve import Call, Refused, endpoint, strict
 
 _TRIES = 3  # questions, while both policies give the same reply
 _VALUES = {"left": 1.0, "right": 0.0, "neither": 0.5}

@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from headway.files import read_regular
-from headway.kits.models.language import Prompt, Turn
+from headway.kits.models import Prompt, Turn
 from headway.kits.reply.latest import latest_even_pairs
 from headway.kits.reply.settings import reply_settings
-from headway.nouns.errors import Conflict, UnknownName
-from headway.nouns.records import OWNER, Decision, Reader
+from headway.nouns import OWNER, Conflict, Decision, Reader, UnknownName
 
 if TYPE_CHECKING:
-    from headway.observe.erasing import Erasing
+    from headway.observe import Erasing
     from headway.project import Project
 
 PREFERRED = "preferred"

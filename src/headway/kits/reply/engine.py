@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.kits.models.language import Completion
+from headway.kits.models import Completion
 from headway.kits.reply.fusing import AdapterFuser
 from headway.kits.reply.room import no_memory, out_of_memory
 from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
-from headway.nouns.errors import Busy, HeadwayError, Unavailable, UnknownName
+from headway.nouns import Busy, HeadwayError, Unavailable, UnknownName
 
 if TYPE_CHECKING:
     from headway.kits.reply.formats import FormatChange

@@ -19,7 +19,7 @@ from headway.kits.reply.duels import erase_duels
 from headway.kits.reply.kept import COMMENTS, EXAMPLES, KIT_NAME, REPLY, comments_detail, comments_of
 
 if TYPE_CHECKING:
-    from headway.observe.erasing import Erasing
+    from headway.observe import Erasing
     from headway.project import Project
 
 

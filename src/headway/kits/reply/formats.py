@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from headway.kits.models.language import Prompt, Turn
+from headway.kits.models import Prompt, Turn
 from headway.kits.reply.learn.anchors import JUDGING
 
 _QUESTIONS, _TOKENS = 6, 32

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.kits import models
-from headway.kits.models.language import Completion, Delta, Generator, Prompt, Scored
+from headway.kits.models import Completion, Delta, Generator, Prompt, Scored
 from headway.kits.reply.client import LanguageWorker
-from headway.nouns.errors import Unavailable, UnknownName
+from headway.nouns import Unavailable, UnknownName
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
     """
     settings = project.settings
     if model in settings.upstreams or "://" in model:
-        from headway.kits.models.chat_endpoint import ChatEndpoint
+        from headway.kits.models import ChatEndpoint
 
         if model not in settings.upstreams:
             raise UnknownName(

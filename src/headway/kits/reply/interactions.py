@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from headway.kits.reply.kept import KIT_NAME, from_details
-from headway.observe.database import Database
-from headway.observe.details import read
+from headway.observe import Database, read
 
 
 def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[dict[str, Any]]], None]:

@@ -13,11 +13,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from headway.kits.models.language import Generator, Prompt, Turn
+from headway.kits.models import Generator, Prompt, Turn
 from headway.kits.reply.comparison import BlindPair, vote
 from headway.kits.reply.kept import kept
 from headway.kits.reply.votes import wilson
-from headway.nouns.errors import Conflict
+from headway.nouns import Conflict
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.kits.models.language import Completion, Turn
-from headway.nouns.errors import Damaged, UnknownName
-from headway.nouns.explanation import ReplyText
-from headway.nouns.records import Decision, Detail, Settled, is_own
+from headway.kits.models import Completion, Turn
+from headway.nouns import Damaged, Decision, Detail, ReplyText, Settled, UnknownName, is_own
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns.knobs import changed, knob
+from headway.nouns import changed, knob
 
 LEARNERS = ("kto", "ppo", "sft")
 _CHOICES = {

@@ -18,7 +18,7 @@ device     device and number format
 Importing this module imports torch and transformers.
 """
 
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 try:
     import torch as _torch

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.migrations import EVEN_PAIR
-from headway.observe.query import Query
-from headway.observe.rows import decode_candidates
+from headway.observe import EVEN_PAIR, Database, Query, chunks, decode_candidates, placeholders
 
 
 def latest_rewards(database: Database, query: Query, task: str, most: int) -> dict[int, float]:

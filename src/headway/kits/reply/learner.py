@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.kits.reply.knobs import LanguageKnobs, knobs_from
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Experience, Learned, Progress
+from headway.nouns import Encoder, Experience, InvalidInput, Learned, Progress
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.data import RatedReply, Sample

@@ -14,7 +14,7 @@ from transformers.utils import logging as messages
 
 from headway.kits.reply.device import Where
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
+from headway.nouns import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
 
 logger = logging.getLogger("headway.loop")
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}

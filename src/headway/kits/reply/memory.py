@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from headway.kits.models.language import Turn
+from headway.kits.models import Turn
 
 _WORD = re.compile(r"\w+")
 _LONGEST = 1_000  # characters of an example's answer

@@ -14,7 +14,7 @@ import torch
 from transformers import AutoConfig, AutoTokenizer
 
 from headway.files import open_regular
-from headway.kits.models.language import Completion, Delta, Prompt, Scored
+from headway.kits.models import Completion, Delta, Prompt, Scored
 from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, where
@@ -31,7 +31,7 @@ from headway.kits.reply.loading import (
 )
 from headway.kits.reply.room import check_room
 from headway.kits.reply.tokens import checked, fitted
-from headway.nouns.errors import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
+from headway.nouns import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
 
 COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}

@@ -10,10 +10,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headway.decide.acting import Pipeline
-from headway.decide.baselines import baseline
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import UnknownName
+from headway.decide import Pipeline, baseline
+from headway.nouns import PolicyRef, UnknownName
 
 if TYPE_CHECKING:
     from headway.project import Ask, Offer, Project

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from headway.kits.reply.checks import QualityChecks, quality_checks
-from headway.nouns.protocols import Encoder, Opinions
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import Candidate, Encoder, Opinions, Situation
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,19 +24,13 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from headway.kits.reply.latest import comparisons
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Diagnostic, Evidence, Guard
-from headway.nouns.ids import id_bytes
-from headway.nouns.records import Settled
-from headway.observe.rater_signals import RaterSignals
+from headway.nouns import Diagnostic, Evidence, Guard, HeadwayError, InvalidInput, PolicyRef, Settled, id_bytes
+from headway.observe import RaterSignals
 from headway.project import ProofQuestion
 
 if TYPE_CHECKING:
     from headway.kits.reply.votes import BlindComparison
-    from headway.prove.about import About
-    from headway.prove.guards import GuardRule
-    from headway.prove.power import Planned
+    from headway.prove import About, GuardRule, Planned
 
 
 SIGNAL = "preferred"
@@ -66,7 +60,7 @@ class PreferenceKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.kits.reply.votes import from_votes
-        from headway.prove.guards import guards_not_measured
+        from headway.prove import guards_not_measured
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)

@@ -12,14 +12,11 @@ from msgspec import Meta
 
 from headway.kits.reply.kept import KeptReply, kept_reply, with_replies
 from headway.kits.reply.ratings import comment, latest_replies, rate, withdraw
-from headway.nouns.records import Decision, Signal
-from headway.nouns.times import rfc3339
-from headway.nouns.wire import Time
-from headway.serve.endpoints import Call, endpoint, strict
-from headway.serve.wire import Text
+from headway.nouns import Decision, Signal, Time, rfc3339
+from headway.serve import Call, Text, endpoint, strict
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Settled
+    from headway.nouns import Settled
     from headway.project import Project
 
 

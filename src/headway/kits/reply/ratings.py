@@ -27,8 +27,7 @@ from headway.kits.reply.kept import (
 )
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.records import Decision, Settled
+from headway.nouns import Decision, HeadwayError, InvalidInput, Settled
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -114,7 +113,7 @@ def rating_of(project: Project, decision: str) -> str:
 
 
 def _raw(decision: str) -> bytes:
-    from headway.nouns.ids import id_bytes
+    from headway.nouns import id_bytes
 
     return id_bytes(decision)
 

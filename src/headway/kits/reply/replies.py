@@ -8,13 +8,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headway.kits.models.language import Completion, Delta, Turn
+from headway.kits.models import Completion, Delta, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, generator_of, keep, prepare
 from headway.kits.reply.client import AsyncLanguageWorker
-from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
-from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
-from headway.serve.errors import problem
-from headway.serve.wire import Text
+from headway.nouns import HeadwayError, InvalidInput, UnknownName
+from headway.serve import Call, Reply, Stream, Text, endpoint, problem, strict
 
 
 class GenerateTurn(strict):

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import cluster_of
 from headway.kits.reply.settings import reply_settings
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder
-from headway.nouns.records import Settled
+from headway.nouns import Encoder, InvalidInput, Settled
 
 if TYPE_CHECKING:
     from headway.project import Project

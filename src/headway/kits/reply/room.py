@@ -14,8 +14,8 @@ from math import prod
 from pathlib import Path
 
 from headway.files import open_regular
-from headway.loop.when import machine
-from headway.nouns.errors import Unavailable
+from headway.loop import machine
+from headway.nouns import Unavailable
 
 _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation")
 _LARGEST_HEADER = 100_000_000

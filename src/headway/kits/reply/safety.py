@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import read_regular
-from headway.nouns.errors import Damaged, InvalidInput
+from headway.nouns import Damaged, InvalidInput
 
 _LONGEST = 65_536  # characters that are matched
 _UNSAFE = 0.5  # the probability from which a classifier flags

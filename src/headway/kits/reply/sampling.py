@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.decide.explore import splitmix64
+from headway.decide import splitmix64
 
 _WORD = 0xFFFFFFFF
 

@@ -8,10 +8,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from headway.nouns.errors import InvalidInput
-from headway.settings import TaskSettings
-from headway.settings.strict import Setting
-from headway.settings.table import SettingsTable
+from headway.nouns import InvalidInput
+from headway.settings import Setting, SettingsTable, TaskSettings
 
 _ACTS = Setting(acts=True)
 

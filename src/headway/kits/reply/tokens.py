@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.kits.models.language import Prompt, Turn
-from headway.nouns.errors import InvalidInput
+from headway.kits.models import Prompt, Turn
+from headway.nouns import InvalidInput
 
 _MOST_STOPS = 16
 _PENDING = 16  # tokens that may wait for a complete character; after that they are not text

@@ -46,7 +46,7 @@ class VoteTally:
 
 def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTally:
     """The votes of blind comparisons of two policies."""
-    from headway.prove.sequential import PREFERENCE_ALPHA, challenger_alpha, e_process
+    from headway.prove import PREFERENCE_ALPHA, challenger_alpha, e_process
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)

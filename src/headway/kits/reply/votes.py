@@ -22,11 +22,8 @@ from itertools import combinations
 from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, RaterShare
-from headway.nouns.records import is_own
-from headway.prove import sequential
-from headway.prove.about import About, compose
+from headway.nouns import Diagnostic, Estimate, Evidence, InvalidInput, RaterShare, is_own
+from headway.prove import About, compose, sequential
 
 UNANSWERED = "unanswered"
 _WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back

@@ -15,17 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from headway.kits.models.language import Completion, Prompt, Scored
-from headway.nouns.errors import (
-    Busy,
-    Conflict,
-    Damaged,
-    HeadwayError,
-    InvalidInput,
-    MissingExtra,
-    Unavailable,
-    UnknownName,
-)
+from headway.kits.models import Completion, Prompt, Scored
+from headway.nouns import Busy, Conflict, Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable, UnknownName
 
 ALIVE_S = 5.0
 SILENCE_S = 30.0

@@ -49,9 +49,9 @@ from headway.kits.reply.wire import (
     reachable,
     socket_of,
 )
-from headway.loop.lock import held
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.promote.registry import Registry
+from headway.loop import held
+from headway.nouns import HeadwayError, InvalidInput
+from headway.promote import Registry
 from headway.settings import Settings, load
 
 logger = logging.getLogger("headway.loop")

@@ -5,7 +5,19 @@ Never: changes the metrics that a run wrote; believes a file of another program.
 May import: cli, serve, observe, files, nouns.
 """
 
-from headway.nouns.kit import Command, Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Command, Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.runs.snapshots import (
+        drop_snapshot as drop_snapshot,
+        name_policy as name_policy,
+        write_snapshot as write_snapshot,
+    )
+    from headway.kits.runs.training_runs import read_curves as read_curves
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="runs",

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from headway.cli.format import minute
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, RecordTable, Session, minute, renders, text, value, verb
 from headway.kits.runs.training_runs import MetricCurves, TrainingRun
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40  # characters of a curve

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.runs.training_runs import TrainingRun, ask_to_stop, list_runs, read_curves
-from headway.nouns.times import rfc3339
-from headway.serve.endpoints import Call, endpoint, strict
+from headway.nouns import rfc3339
+from headway.serve import Call, endpoint, strict
 
 
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular, write_whole
-from headway.observe.run_log import ABOUT
+from headway.observe import ABOUT
 
 _SNAPSHOT = "run.json"
 

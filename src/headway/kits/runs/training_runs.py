@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from headway.files import open_regular
-from headway.nouns.errors import Conflict, UnknownName, did_you_mean
-from headway.observe.run_log import ABOUT, LARGEST, METRICS, STOP
+from headway.nouns import Conflict, UnknownName, did_you_mean
+from headway.observe import ABOUT, LARGEST, METRICS, STOP
 
 _LARGEST_LINE = 1 << 20
 _LARGEST_NUMBER = 1e300  # sums stay finite

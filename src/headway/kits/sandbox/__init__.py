@@ -17,29 +17,27 @@ Never: runs untrusted code on the bare host unless `process` is asked for by nam
 May import: client, nouns.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.nouns.kit import Kit, load
+from headway.nouns import Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.sandbox.choose import NAMES, sandbox
-    from headway.kits.sandbox.records import Limits, Result, Sandbox, Status, Workspace
-
-__all__ = ["KIT", "NAMES", "Limits", "Result", "Sandbox", "Status", "Workspace", "sandbox"]
+    from headway.kits.sandbox.choose import sandbox as sandbox
+    from headway.kits.sandbox.docker import IMAGE as IMAGE, build_image as build_image
+    from headway.kits.sandbox.launch import PATH as PATH, interpreter as interpreter, remove_tree as remove_tree
+    from headway.kits.sandbox.pair_runners import PairReport as PairReport, pairs as pairs
+    from headway.kits.sandbox.records import (
+        Limits as Limits,
+        Result as Result,
+        Sandbox as Sandbox,
+        Status as Status,
+        Workspace as Workspace,
+    )
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="sandbox",
     summary="Run untrusted code within limits: docker, bubblewrap, or a plain process.",
     checks=("headway.kits.sandbox.doctor:check",),
 )
-
-_WHERE = {
-    "NAMES": "choose", "sandbox": "choose", "Limits": "records", "Result": "records", "Sandbox": "records",
-    "Status": "records", "Workspace": "records",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return load(f"{__name__}.{_WHERE[name]}:{name}")

@@ -9,7 +9,7 @@ from headway.kits.sandbox.docker import Docker
 from headway.kits.sandbox.launch import missing
 from headway.kits.sandbox.process import Process
 from headway.kits.sandbox.records import Sandbox
-from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
+from headway.nouns import Unavailable, UnknownName, did_you_mean
 
 NAMES = ("auto", "docker", "bubblewrap", "process")
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
-from headway.client.process import run
+from headway.client import run
 from headway.kits.sandbox.launch import GRACE_S, keeper_source, missing, report_bytes, result, spec
 from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from shutil import which
 
 from headway.kits.sandbox.cgroup import memory_parent
-from headway.nouns.finding import Finding
+from headway.nouns import Finding
 
 
 def check(_settings: object) -> Iterator[Finding]:

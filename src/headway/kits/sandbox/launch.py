@@ -16,11 +16,11 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from headway.client.process import ProgramOutput, run
+from headway.client import ProgramOutput, run
 from headway.kits.sandbox.cgroup import memory_group
 from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
 from headway.kits.sandbox.script import script
-from headway.nouns.errors import Unavailable
+from headway.nouns import Unavailable
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost

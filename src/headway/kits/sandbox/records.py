@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Status = Literal["passed", "failed", "timeout", "error"]
 Command = str | Sequence[str]  # Python source, or a program and its arguments

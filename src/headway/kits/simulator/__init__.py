@@ -19,7 +19,7 @@ May import: cli, serve, project, settings, decide, encode, client, files, nouns.
 """
 
 from headway.kits.prompts import MUTATIONS
-from headway.nouns.kit import Command, Kit
+from headway.nouns import Command, Kit
 
 __all__ = ["ACTIONS", "KIT", "SOLVERS"]
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from headway.files import open_regular
 from headway.kits.simulator.problem import CodeProblem, sealed
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Shape = Literal["human-eval", "mbpp"]
 SHAPES: tuple[Shape, ...] = ("human-eval", "mbpp")

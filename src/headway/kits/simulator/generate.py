@@ -21,8 +21,7 @@ from headway.kits.simulator.families import FAMILIES
 from headway.kits.simulator.families.parts import Program
 from headway.kits.simulator.problem import LEAST_WRONG, CodeCase, CodeProblem, sealed
 from headway.kits.simulator.traits import dressed
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.protocols import Progress
+from headway.nouns import InvalidInput, Progress, UnknownName, did_you_mean
 
 DIFFICULTIES = 5
 MOST_WRONG = 6

@@ -23,8 +23,7 @@ from typing import Any, Self
 
 import msgspec
 
-from headway.kits.sandbox import Limits, Status
-from headway.kits.sandbox.pair_runners import PairReport, pairs
+from headway.kits.sandbox import Limits, PairReport, Status, pairs
 from headway.kits.simulator.problem import CodeProblem
 
 LIMITS = Limits(wall_s=5.0, cpu_s=3.0, memory_bytes=256 << 20, processes=8, disk_bytes=16 << 20)

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headway.kits.models.language import Generator, Prompt, Turn
-from headway.kits.prompts.checks import code_in
+from headway.kits.models import Generator, Prompt, Turn
+from headway.kits.prompts import code_in
 from headway.kits.simulator.problem import CodeProblem
-from headway.nouns.errors import HeadwayError, Unavailable
+from headway.nouns import HeadwayError, Unavailable
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def prompt_of(problem: CodeProblem, statement: str = "") -> str:
 
 def known_models(folder: Path) -> tuple[str, ...]:
     """The upstreams of the settings in a folder, and the local models, there or not."""
-    from headway.kits.models.catalog import KNOWN
-    from headway.kits.models.store import installed
+    from headway.kits.models import KNOWN, installed
 
     settings = load(folder)
     local = [model.name for model in installed(settings.cache)]
@@ -73,10 +72,10 @@ def _generator(folder: Path, name: str) -> Generator:
     """The model, loaded once for each process; it ends with the process."""
     settings: Settings = load(folder)
     if name not in settings.upstreams:
-        from headway.kits.reply.generators import local
+        from headway.kits.reply import local
 
         return local(folder, name)
-    from headway.kits.models.chat_endpoint import ChatEndpoint
+    from headway.kits.models import ChatEndpoint
 
     upstream = settings.upstreams[name]
     key = settings.key(upstream.key_env) if upstream.key_env else ""

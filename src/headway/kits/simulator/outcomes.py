@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from headway.files import read_regular
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import sources
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Progress
+from headway.nouns import InvalidInput, Progress
 
 # (problem, source) → (status on the visible tests, status on the hidden tests, why), in order
 RunSource = Callable[[Iterable[tuple[CodeProblem, str]]], Iterator[tuple[str, str, str]]]

@@ -23,8 +23,7 @@ from headway.kits.simulator.shown import EpisodeStep, ProblemRun, SimOverview, S
 from headway.kits.simulator.solvers import drafts
 from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_part
 from headway.kits.simulator.world import MOST_STEPS
-from headway.nouns.errors import UnknownName
-from headway.nouns.records import Candidate, Situation
+from headway.nouns import Candidate, Situation, UnknownName
 
 if TYPE_CHECKING:
     from headway.project import Project

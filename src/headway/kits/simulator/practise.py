@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.kits.practice.run import Practised, practise
+from headway.kits.practice import Practised, practise
 from headway.kits.simulator import SOLVERS
 from headway.kits.simulator.evaluate import played_by
 from headway.kits.simulator.generate import generate
@@ -24,8 +24,7 @@ from headway.kits.simulator.problem import OURS, read_problems, write_problems
 from headway.kits.simulator.report import ATTEMPTS, fixed_chooser
 from headway.kits.simulator.split import ENCODER, problem_part
 from headway.kits.simulator.validate import judges
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Progress
+from headway.nouns import InvalidInput, Progress
 from headway.project import encoder_spec
 
 if TYPE_CHECKING:

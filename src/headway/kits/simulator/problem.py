@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from headway.files import read_regular
-from headway.nouns.errors import Damaged, HeadwayError, InvalidInput
+from headway.nouns import Damaged, HeadwayError, InvalidInput
 
 LEAST_WRONG = 3  # wrong solutions of a generated problem
 LONGEST_LINE = 4_000_000  # bytes

@@ -30,10 +30,10 @@ from headway.kits.simulator.evaluate import Chooser, PlayedProblems, played_by
 from headway.kits.simulator.oracle import Oracle, cells
 from headway.kits.simulator.split import ENCODER, Part, ProblemPart, problem_part
 from headway.kits.simulator.world import SimWorld, position
-from headway.nouns.protocols import Progress
+from headway.nouns import Progress
 
 if TYPE_CHECKING:
-    from headway.kits.practice.policy import ActorCritic
+    from headway.kits.practice import ActorCritic
 
 ATTEMPTS = 8  # of every problem
 HELD_OUT_PARTS: tuple[Part, ...] = ("test", "families")

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from headway.kits.simulator.shown import SimOverview, SolvedEpisode
-from headway.serve.endpoints import Call, endpoint, strict
+from headway.serve import Call, endpoint, strict
 
 
 class SimEpisodeQuery(strict):

@@ -27,8 +27,7 @@ from headway.kits.simulator.judge import LIMITS, CodeJudge, JudgeJob, JudgeResul
 from headway.kits.simulator.model_solvers import check_model, known_models, model_source
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import SCRIPTED, scripted
-from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.nouns.protocols import Crew, Progress
+from headway.nouns import Conflict, Crew, InvalidInput, Progress, Unavailable, UnknownName, did_you_mean
 
 
 class ResultsFile:

@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.mutations import applied
+from headway.kits.prompts import MUTATIONS, applied
 from headway.kits.simulator import SOLVERS
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.traits import TRAITS, traits_of
-from headway.nouns.errors import UnknownName, did_you_mean
+from headway.nouns import UnknownName, did_you_mean
 
 Ints = NDArray[np.int64]
 CHANCES = (0.03, 0.15, 0.45, 0.85, 0.96)  # by margin: -3 or less, -2, -1, 0, 1 or more

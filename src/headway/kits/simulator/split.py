@@ -21,7 +21,7 @@ from headway.kits.simulator.problem import CodeProblem, read_problems
 from headway.kits.simulator.solvers import Subjects
 from headway.kits.simulator.traits import dressed, undressed
 from headway.kits.simulator.world import SimWorld
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Part = Literal["train", "test", "families"]
 PARTS: tuple[Part, ...] = ("train", "test", "families")

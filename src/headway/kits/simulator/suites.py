@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.files import open_regular
-from headway.kits.prompts.checked_prompts import corpus
+from headway.kits.prompts import corpus
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
 from headway.kits.simulator.problem import CodeProblem
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.settings import Upstream

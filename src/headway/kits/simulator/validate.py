@@ -20,7 +20,7 @@ import msgspec
 from headway.kits.simulator.judge import CodeJudge, JudgeJob
 from headway.kits.simulator.outcomes import OutcomeRow, RunSource, outcomes
 from headway.kits.simulator.problem import CodeProblem
-from headway.nouns.protocols import Progress
+from headway.nouns import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

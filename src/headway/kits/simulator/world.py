@@ -28,15 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.state import GRID, LIMIT, Features
-from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.world import Autoreset, Box, Discrete
+from headway.encode import GRID, LIMIT, Features
+from headway.kits.prompts import MUTATIONS, Autoreset, Box, Discrete
 from headway.kits.simulator import ACTIONS, SOLVERS
 from headway.kits.simulator.outcomes import OutcomeTable
 from headway.kits.simulator.solvers import SCRIPTED, Subjects, drafts
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder
-from headway.nouns.records import Situation
+from headway.nouns import Encoder, InvalidInput, Situation
 
 __all__ = ["ACTIONS", "MOST_STEPS", "PRICES", "SimWorld", "features_of", "position"]
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headway.learn.age import Ages, ChangedAction, best_half_life, has_changed
-from headway.observe.experience import SplitBy, part_of
+from headway.learn import Ages, ChangedAction, best_half_life, has_changed
+from headway.observe import SplitBy, part_of
 from headway.project.alarm import alarms
 
 if TYPE_CHECKING:
-    from headway.nouns.checkpoint import Header
-    from headway.nouns.records import Settled
+    from headway.nouns import Header, Settled
     from headway.project.project.folder import Opened
 
 

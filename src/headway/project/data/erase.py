@@ -7,18 +7,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.errors import Conflict, Damaged, HeadwayError
-from headway.nouns.records import Settled
-from headway.nouns.times import rfc3339
-from headway.observe import erase as rows
-from headway.observe.database import Waiting
-from headway.observe.erase import DeletionFilter, MatchedRows
-from headway.observe.erasing import Erasing
-from headway.observe.experience import part_of
+from headway.nouns import Conflict, Damaged, Header, HeadwayError, PolicyRef, Settled, rfc3339
+from headway.observe import DeletionFilter, Erasing, MatchedRows, Waiting, erase as rows, part_of
 from headway.project.data.words import forget, said
 from headway.project.publish import add_bundle, new_entry
-from headway.promote.ledger import Entry
+from headway.promote import Entry
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened

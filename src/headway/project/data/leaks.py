@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.records import Settled
-from headway.observe.experience import SplitBy, part_of
+from headway.nouns import Settled
+from headway.observe import SplitBy, part_of
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.prove.leaks import Leaks
+    from headway.prove import Leaks
 
 
 _MAX_ROWS = 20_000  # read in windows spread over all rows
@@ -22,7 +22,7 @@ def check_leaks(
     project: Opened, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
 ) -> Leaks:
     """The leaks among the settled decisions of a task; `parts`, split `by`, limits them to a learner's rows."""
-    from headway.prove.leaks import LeakDetector
+    from headway.prove import LeakDetector
 
     watch = LeakDetector()
     counted = project.rewards(task).signals

@@ -24,14 +24,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headway.nouns.checkpoint import Header
-from headway.nouns.errors import HeadwayError
-from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect, RaterShare, Waiting
-from headway.observe.database import Connection
-from headway.observe.erased_words import Gone, documents, remaining, rewrite, strings, words_of_rows
+from headway.nouns import (
+    Diagnostic,
+    Estimate,
+    Evidence,
+    Guard,
+    Header,
+    HeadwayError,
+    Plan,
+    Prospect,
+    RaterShare,
+    Waiting,
+)
+from headway.observe import Connection, Gone, documents, remaining, rewrite, strings, words_of_rows
 
 if TYPE_CHECKING:
-    from headway.observe.erase import MatchedRows
+    from headway.observe import MatchedRows
     from headway.project.project.folder import Opened
 
 

@@ -16,11 +16,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
-from headway.decide.acting import Draw, Pipeline, sticky
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.ids import decision_id, parse_decision_id
-from headway.nouns.kit import hook
-from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
+from headway.decide import Draw, Pipeline, sticky
+from headway.nouns import (
+    Candidate,
+    Conflict,
+    Decision,
+    Detail,
+    HeadwayError,
+    InvalidInput,
+    Situation,
+    Source,
+    decision_id,
+    hook,
+    parse_decision_id,
+)
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.records import ELSEWHERE, Candidate, Decision, Situation, Source
+from headway.nouns import (
+    ELSEWHERE,
+    Candidate,
+    Decision,
+    InvalidInput,
+    PolicyRef,
+    Situation,
+    Source,
+    UnknownName,
+    did_you_mean,
+)
 from headway.project.decide.inputs import checked_time
 
 

@@ -6,10 +6,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
-from headway.observe.redact import Redactor
+from headway.nouns import (
+    SOURCES,
+    Candidate,
+    InvalidInput,
+    PolicyRef,
+    Situation,
+    Source,
+    State,
+    UnknownName,
+    Value,
+    did_you_mean,
+)
+from headway.observe import Redactor
 
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000

@@ -13,18 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.decide.acting import Explorer, Pipeline
-from headway.decide.baselines import baseline
+from headway.decide import Explorer, Pipeline, baseline
 from headway.encode import encoder
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.kind import Kind
-from headway.nouns.kit import Catalogue, hook
-from headway.nouns.protocols import Encoder, Policy
-from headway.observe.database import Database
-from headway.observe.rows import dumps, loads
-from headway.promote.ledger import Entry, Heads, Ledger
-from headway.promote.registry import Registry
+from headway.nouns import Catalogue, Conflict, Encoder, HeadwayError, InvalidInput, Kind, Policy, PolicyRef, hook
+from headway.observe import Database, dumps, loads
+from headway.promote import Entry, Heads, Ledger, Registry
 from headway.settings import Settings, TaskSettings, config
 
 _LOOK_AGAIN_S = 0.2

@@ -6,15 +6,25 @@ from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.conclusions import conclusion
-from headway.nouns.errors import HeadwayError
-from headway.nouns.explanation import DrawnAction, ExplainedCandidate, Explanation, Replay, most_apart
-from headway.nouns.ids import parse_decision_id
-from headway.nouns.kit import hook
-from headway.nouns.records import Decision
-from headway.nouns.status import NextStep, ProjectStatus, StoreStatus, TaskStatus, TaskVerdict
-from headway.nouns.times import rfc3339
-from headway.observe.rows import loads
+from headway.nouns import (
+    Decision,
+    DrawnAction,
+    ExplainedCandidate,
+    Explanation,
+    HeadwayError,
+    NextStep,
+    ProjectStatus,
+    Replay,
+    StoreStatus,
+    TaskStatus,
+    TaskVerdict,
+    conclusion,
+    hook,
+    most_apart,
+    parse_decision_id,
+    rfc3339,
+)
+from headway.observe import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.experiment import experiment
 from headway.project.inspect.worth import task_worth
@@ -24,18 +34,14 @@ from headway.project.prove.fitting import unfit_sentences
 from headway.project.prove.standing import standing
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
 from headway.project.signal import unread
-from headway.promote import gate
-from headway.promote.next_steps import Activity, most_urgent
-from headway.promote.next_steps import next_step as step_of
-from headway.promote.standing import CandidatePolicy, Standing
+from headway.promote import Activity, CandidatePolicy, Standing, gate, most_urgent, next_step as step_of
 
 if TYPE_CHECKING:
-    from headway.decide.acting import Acted
-    from headway.nouns.evidence import Evidence, Verdict
-    from headway.nouns.kind import Kind
-    from headway.observe.query import Counts
+    from headway.decide import Acted
+    from headway.nouns import Evidence, Kind, Verdict
+    from headway.observe import Counts
     from headway.project.project.folder import Opened
-    from headway.prove.page import Page
+    from headway.prove import Page
     from headway.settings import TaskSettings
 
 __all__ = [
@@ -314,7 +320,7 @@ class JudgedEvidence:
 
 def judge_evidence(project: Opened, evidence: str) -> JudgedEvidence:
     """Stored evidence as text, with the next step."""
-    from headway.prove.page import page_of
+    from headway.prove import page_of
 
     stored = stored_evidence(project, evidence)
     settings = project.settings.task(stored.task)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns.conclusions import conclusion
-from headway.nouns.errors import HeadwayError
-from headway.nouns.story import StoryEvent, StoryKind, TaskStory
-from headway.observe.history import config_changes, first_decision
-from headway.observe.rows import loads
+from headway.nouns import HeadwayError, StoryEvent, StoryKind, TaskStory, conclusion
+from headway.observe import config_changes, first_decision, loads
 from headway.project.alarm import settings_of
 from headway.project.inspect import verdict_on
-from headway.promote.ledger import Entry
-from headway.promote.terms import setting_changes
+from headway.promote import Entry, setting_changes
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened

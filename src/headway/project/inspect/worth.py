@@ -12,23 +12,18 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns.conclusions import gap as signed
-from headway.nouns.errors import HeadwayError
-from headway.nouns.times import rfc3339
-from headway.nouns.worth import TaskWorth, day_of, money, worth_text
-from headway.observe.since import count_since, latest_draws
+from headway.nouns import HeadwayError, TaskWorth, day_of, gap as signed, money, rfc3339, worth_text
+from headway.observe import count_since, latest_draws
 from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
-from headway.reward.costs import cost_signal, cost_terms, unit_of, weight_text
-from headway.reward.presets import PRESETS
+from headway.reward import PRESETS, cost_signal, cost_terms, unit_of, weight_text
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Settled
+    from headway.nouns import Settled
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Entry
-    from headway.promote.standing import CurrentPolicy
-    from headway.prove.worth import ComparedWorth, WorthRows
-    from headway.reward.compose import Rewards
+    from headway.promote import CurrentPolicy, Entry
+    from headway.prove import ComparedWorth, WorthRows
+    from headway.reward import Rewards
     from headway.settings import TaskSettings
 
 
@@ -66,7 +61,7 @@ def _compute(
     rows = _rows(project, settings, current, entry, measured, cost)
     if rows is None:
         return replace(start, text=_from_evidence(project, task, current, entry))
-    from headway.prove.worth import compare_worth
+    from headway.prove import compare_worth
 
     compared = compare_worth(rows)
     if compared.moving:
@@ -200,7 +195,7 @@ def _rows(
     cost: str,
 ) -> WorthRows | None:
     """The newest decisions that may speak, with quality and cost; None if the policy cannot be asked about them."""
-    from headway.prove.worth import WorthRows
+    from headway.prove import WorthRows
 
     seqs = _mature(project, settings)
     rows, target = _target(

@@ -11,31 +11,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headway.decide import explore
-from headway.nouns.errors import Damaged
-from headway.nouns.kit import Catalogue, catalogue
-from headway.nouns.protocols import Clock
-from headway.nouns.records import Decision, Outcome, Signal, Source
-from headway.observe.damage import damaged
-from headway.observe.engines import open_database
-from headway.observe.query import Query
-from headway.observe.redact import Redactor
-from headway.observe.settler import Agree
-from headway.observe.settler import settle as settle_task
-from headway.observe.store import Store
-from headway.observe.totals import keep_totals
-from headway.observe.writer import Writer
+from headway.nouns import Catalogue, Clock, Damaged, Decision, Outcome, Signal, Source, catalogue
+from headway.observe import (
+    Agree,
+    Query,
+    Redactor,
+    Store,
+    Writer,
+    damaged,
+    keep_totals,
+    open_database,
+    settle as settle_task,
+)
 from headway.project.decide.inputs import Offers
 from headway.project.decide.serving import Servings
-from headway.promote.ledger import Ledger
-from headway.promote.registry import Registry
-from headway.reward.compose import Rewards
+from headway.promote import Ledger, Registry
+from headway.reward import Rewards
 from headway.settings import Settings, load
 
 if TYPE_CHECKING:
-    from headway.nouns.worth import TaskWorth
-    from headway.observe.lags import ChangeLags
-    from headway.observe.served import ServedRows
-    from headway.prove.look import Look
+    from headway.nouns import TaskWorth
+    from headway.observe import ChangeLags, ServedRows
+    from headway.prove import Look
 
 
 Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # called with new durable rows, in any thread
@@ -182,6 +179,6 @@ class Opened:
 
 
 def _agreement(rewards: Rewards) -> Agree:
-    from headway.reward.agree import agreeing  # numpy, loaded only if a task needs it
+    from headway.reward import agreeing  # numpy, loaded only if a task needs it
 
     return lambda given: agreeing(rewards, given)

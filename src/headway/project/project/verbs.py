@@ -22,11 +22,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
-from headway.nouns.ids import episode_id, parse_decision_id
-from headway.nouns.kit import Catalogue
-from headway.nouns.records import Decision, Ending, Outcome, Signal
-from headway.project import decide as decisions
-from headway.project import signal
+from headway.nouns import Catalogue, Decision, Ending, Outcome, Signal, episode_id, parse_decision_id
+from headway.project import decide as decisions, signal
 from headway.project.decide.consider import Ask, Considered
 from headway.project.decide.inputs import Details, Offer
 from headway.project.project.folder import Opened
@@ -45,8 +42,8 @@ if TYPE_CHECKING:
     import headway.project.prove.standing
     import headway.project.prove.start
     import headway.project.prove.subject
-    from headway.promote.standing import CurrentPolicy
-    from headway.prove.leaks import Leaks
+    from headway.promote import CurrentPolicy
+    from headway.prove import Leaks
 
     at = headway.project
 else:

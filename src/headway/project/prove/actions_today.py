@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.observe.rows import loads
+from headway.observe import loads
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Candidate, Decision
+    from headway.nouns import Candidate, Decision
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 

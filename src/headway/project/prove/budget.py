@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from headway.nouns.errors import Conflict
-from headway.nouns.evidence import Evidence, Plan, Verdict
-from headway.observe.rows import dumps
+from headway.nouns import Conflict, Evidence, Plan, Verdict
+from headway.observe import dumps
 from headway.project.prove.screen import screen
 from headway.project.prove.subject import registered_plan, registered_start
 from headway.project.prove.terms import present_terms
@@ -29,7 +28,7 @@ from headway.promote import gate
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
-    from headway.promote.terms import Terms
+    from headway.promote import Terms
     from headway.settings import TaskSettings
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from headway.project.alarm import alarms
 
 if TYPE_CHECKING:
-    from headway.nouns.alarm import Alarm
+    from headway.nouns import Alarm
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Entry
+    from headway.promote import Entry
 
 
 BEFORE_CHANGE = "before outcomes changed"  # what the counts of an evidence call these decisions

@@ -8,26 +8,26 @@ from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.evidence import CLIPPING, Diagnostic, Evidence
-from headway.nouns.ids import id_bytes
-from headway.nouns.records import Decision, Settled, Situation
-from headway.nouns.times import lasting
-from headway.observe.experience import LEARNED_PARTS, part_of, without
-from headway.observe.kin import unrepeated
-from headway.observe.moments import ahead, first_signals, same_moment
-from headway.observe.outcomes import cut_rewards
-from headway.observe.rows import dumps
-from headway.observe.sharing import shared_results
+from headway.nouns import CLIPPING, Decision, Diagnostic, Evidence, PolicyRef, Settled, Situation, id_bytes, lasting
+from headway.observe import (
+    LEARNED_PARTS,
+    ahead,
+    cut_rewards,
+    dumps,
+    first_signals,
+    part_of,
+    same_moment,
+    shared_results,
+    unrepeated,
+    without,
+)
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
-from headway.prove.diagnostics import Window
-from headway.prove.limits import at_most
-from headway.prove.log import RowOrigin
+from headway.prove import RowOrigin, Window, at_most
 
 if TYPE_CHECKING:
-    from headway.encode.state import Features
-    from headway.nouns.protocols import Encoder
+    from headway.encode import Features
+    from headway.nouns import Encoder
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.experiment import VerdictCost
+from headway.nouns import InvalidInput, VerdictCost
 from headway.project.prove.budget import next_test
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
 from headway.project.prove.logged import ProofRows, logged
 from headway.project.prove.subject import candidate_policy, current_policy, stored_evidence
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict, Waiting
+    from headway.nouns import Verdict, Waiting
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy, CurrentPolicy
-    from headway.prove.shares import SharePilot
+    from headway.promote import CandidatePolicy, CurrentPolicy
+    from headway.prove import SharePilot
     from headway.settings import TaskSettings
 
 
@@ -31,7 +30,7 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
 
     It is about the newest candidate unless one is named.
     """
-    from headway.prove.shares import cheapest
+    from headway.prove import cheapest
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
@@ -109,7 +108,7 @@ def arrival_rate(project: Opened, task: str) -> float | None:
 
 def planned_within(settings: TaskSettings, per_day: float | None) -> int:
     """The decisions in which a verdict is wanted: `decide_within`, or what `decide_within_days` bring if fewer."""
-    from headway.prove.shares import LEAST
+    from headway.prove import LEAST
 
     if per_day is None:
         return settings.decide_within
@@ -120,7 +119,7 @@ def task_pilot(
     project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> SharePilot:
     """The variance of a score with each share, from the newest rows, also those that the candidate was trained on."""
-    from headway.prove.shares import SHARES, share_pilot
+    from headway.prove import SHARES, share_pilot
 
     mine, other = (candidate.ref, candidate.digest), (current.ref, current.digest)
     kind = pick(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
@@ -139,7 +138,7 @@ def _test_so_far(
     project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
 ) -> tuple[int, float, Waiting | None]:
     """The rows that the test of a candidate has already, the error that it may spend, and what waits for outcomes."""
-    from headway.prove.about import About
+    from headway.prove import About
 
     identifier = project.ledger.latest_evidence(settings.name, candidate.digest)
     if identifier is not None:

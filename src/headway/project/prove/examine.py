@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.evidence import Evidence, Plan, Verdict
-from headway.nouns.protocols import Crew, Progress
+from headway.nouns import Crew, Evidence, InvalidInput, Plan, Progress, Verdict
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
 from headway.project.prove.cost import dated
 from headway.project.prove.finality import frozen_lag, measured_lags
@@ -31,10 +29,8 @@ from headway.promote import gate
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy
-    from headway.promote.terms import Terms
-    from headway.prove.about import About
-    from headway.prove.guards import GuardRule
+    from headway.promote import CandidatePolicy, Terms
+    from headway.prove import About, GuardRule
     from headway.settings import TaskSettings
 
 
@@ -158,7 +154,7 @@ def _about(
     rollback: RollbackTest | None,
 ) -> About:
     """What the evidence says about itself. `test` is None for a rollback."""
-    from headway.prove.about import About
+    from headway.prove import About
 
     task = settings.name
     number = BudgetPlace(1, 0) if test is None else number_of(project, task, terms, test)

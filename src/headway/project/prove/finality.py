@@ -11,15 +11,14 @@ from dataclasses import replace
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
-from headway.nouns.evidence import Diagnostic
-from headway.nouns.times import lasting
-from headway.observe.lags import ChangeLags, change_lags
+from headway.nouns import Diagnostic, lasting
+from headway.observe import ChangeLags, change_lags
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Evidence
+    from headway.nouns import Evidence
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
-    from headway.promote.terms import Terms
+    from headway.promote import Terms
     from headway.settings import TaskSettings
 
 LATE = "late_outcomes"  # the check of outcomes that came after they counted as missing

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns.ids import id_bytes
-from headway.observe.since import latest_draws
+from headway.nouns import id_bytes
+from headway.observe import latest_draws
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Settled
+    from headway.nouns import Settled
     from headway.project.project.folder import Opened
-    from headway.prove.guards import GuardRule
-    from headway.reward.compose import Rewards
+    from headway.prove import GuardRule
+    from headway.reward import Rewards
     from headway.settings import TaskSettings
 
 
@@ -26,7 +26,7 @@ _GROWTH = 20  # sentences are computed again once the log has grown by 1/_GROWTH
 
 def guard_rules(settings: TaskSettings) -> list[GuardRule]:
     """The guards of a task as a proof judges them."""
-    from headway.prove.guards import GuardRule
+    from headway.prove import GuardRule
 
     return [
         GuardRule(
@@ -96,7 +96,7 @@ def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) ->
 def _guards(settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
     if not (settings.guards and rows):
         return []
-    from headway.prove.guards import unknown_guard
+    from headway.prove import unknown_guard
 
     sentences = []
     for rule in guard_rules(settings):

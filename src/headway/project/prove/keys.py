@@ -18,25 +18,20 @@ from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from headway.decide.acting import Pipeline
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.errors import HeadwayError
-from headway.nouns.evidence import Evidence
-from headway.nouns.protocols import Policy
-from headway.nouns.records import Ending, Settled, is_own
-from headway.observe.experience import SplitBy, part_of, without
+from headway.decide import Pipeline
+from headway.nouns import Ending, Evidence, Header, HeadwayError, Policy, PolicyRef, Settled, is_own
+from headway.observe import SplitBy, part_of, without
 from headway.project.data.ages import as_read
 from headway.project.learn import encoder_spec
 from headway.project.prove.unread import Unread
 from headway.promote import gate
-from headway.prove.raters import with_regions
-from headway.prove.regions import RatedChoices
-from headway.reward.without import reward_without
+from headway.prove import RatedChoices, with_regions
+from headway.reward import reward_without
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
-    from headway.reward.compose import Rewards
+    from headway.reward import Rewards
 
 
 MOST_KEYS = 8

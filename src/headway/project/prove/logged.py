@@ -14,31 +14,22 @@ from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.evidence import Waiting
-from headway.nouns.records import Settled, Situation
-from headway.nouns.times import lasting, moment
-from headway.observe.deleted import DAY, action_code, deleted_draws
+from headway.nouns import HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Waiting, lasting, moment
+from headway.observe import DAY, action_code, deleted_draws
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.finality import with_finality
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
-from headway.promote.gate import WAITING
-from headway.promote.shortfall import still_needed
+from headway.promote import WAITING, still_needed
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Evidence, Plan
-    from headway.nouns.protocols import Progress
-    from headway.observe.draws import Draws
+    from headway.nouns import Evidence, Plan, Progress
+    from headway.observe import Draws
     from headway.project.project.folder import Opened
     from headway.project.prove.checks import RowChecks
-    from headway.prove.about import About
-    from headway.prove.guards import GuardRule
-    from headway.prove.log import Integers, Log
-    from headway.prove.power import Planned
+    from headway.prove import About, GuardRule, Integers, Log, Planned
     from headway.settings import TaskSettings
 
 
@@ -53,7 +44,7 @@ class LogKind:
 
     def applies(self, question: ProofQuestion) -> bool:
         """Unless the history has no probabilities and there are too few decisions that do."""
-        from headway.prove.diagnostics import Floors
+        from headway.prove import Floors
 
         least, task, query = Floors().rows, question.settings.name, question.project.query
         return query.count_judged(task, known=True, most=least) >= least or not query.count_judged(
@@ -76,7 +67,7 @@ class LogKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.project.prove.checks import RowChecks
-        from headway.prove.evidence import from_log
+        from headway.prove import from_log
 
         checks = RowChecks(question.project, question.settings, question.candidate)
         reader = ProofRows(
@@ -104,7 +95,7 @@ class LogKind:
         return evidence if question.lags is None else with_finality(question, question.lags, evidence)
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
-        from headway.prove.power import plan
+        from headway.prove import plan
 
         return plan(
             logged(ProofRows(question.project, question.settings, question.candidate, question.other)),
@@ -129,7 +120,7 @@ def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
 
 def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
-    from headway.encode.tracker import fit
+    from headway.encode import fit
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
 
@@ -235,7 +226,7 @@ class ProofRows:
 
     def with_deleted(self, rows: Iterable[Settled]) -> Iterator[Settled]:
         """The rows, with one that stands in for each deleted one: it has nothing of it but the action."""
-        from headway.prove.chunks import GONE
+        from headway.prove import GONE
 
         due, like = deque(self._deleted), dict[str, Settled]()
         unseen: list[str] = []  # actions that no row offered so far
@@ -302,7 +293,7 @@ def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
 
     Fields that the candidate was not trained on because they give the outcome away have no place in that model.
     """
-    from headway.observe.experience import without
+    from headway.observe import without
 
     return [without(row, left_out).decision.situation for row in rows]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 from headway.project.prove.budget import next_test
 from headway.project.prove.kinds.kind import ProofQuestion, provable
 from headway.project.prove.subject import candidate_policy, current_policy
@@ -14,7 +14,7 @@ from headway.project.publish import record_change
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.prove.power import Planned
+    from headway.prove import Planned
 
 
 def plan(
@@ -24,7 +24,7 @@ def plan(
 
     `register` fixes that horizon in the ledger in advance.
     """
-    from headway.prove.about import About
+    from headway.prove import About
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)

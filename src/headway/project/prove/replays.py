@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import HeadwayError
-from headway.nouns.records import Decision
-from headway.observe.rows import loads
+from headway.nouns import Decision, HeadwayError
+from headway.observe import loads
 
 if TYPE_CHECKING:
-    from headway.decide.acting import Pipeline
+    from headway.decide import Pipeline
     from headway.project.project.folder import Opened
 
 SAMPLE = 500  # decisions that are asked again, spread over the log

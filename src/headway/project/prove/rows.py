@@ -14,20 +14,18 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headway.decide.acting import Pipeline
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Candidate, Decision, Settled
-from headway.prove.chunks import CheckColumns, chunk, put
-from headway.prove.log import Log
-from headway.reward.without import reward_without
+from headway.decide import Pipeline
+from headway.nouns import Candidate, Decision, Floats, Settled
+from headway.prove import CheckColumns, Log, chunk, put
+from headway.reward import reward_without
 
 if TYPE_CHECKING:
-    from headway.encode.state import Features
-    from headway.nouns.protocols import Encoder
+    from headway.encode import Features
+    from headway.nouns import Encoder
     from headway.project.prove.actions_today import ActionsToday
     from headway.project.prove.checks import RowChecks
     from headway.project.prove.unread import Unread
-    from headway.reward.compose import Rewards
+    from headway.reward import Rewards
 
 
 _CHUNK = 2000

@@ -10,19 +10,17 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.evidence import Diagnostic
-from headway.nouns.records import Settled
-from headway.observe.experience import LEARNED_PARTS, part_of
+from headway.nouns import Diagnostic, Header, PolicyRef, Settled
+from headway.observe import LEARNED_PARTS, part_of
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
-from headway.prove.look import Look, look_at
+from headway.prove import Look, look_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headway.project.project.folder import Opened
-    from headway.promote.terms import Terms
+    from headway.promote import Terms
     from headway.settings import TaskSettings
 
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.observe.since import first_decided
+from headway.observe import first_decided
 from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import dated
 from headway.project.prove.kinds.kind import unprovable
 from headway.project.prove.subject import current_policy, gate_rules, most_decisions, previous_policy, stored_evidence
 from headway.project.prove.terms import admission_of
-from headway.promote import gate
-from headway.promote.reliance import too_young
-from headway.promote.standing import CandidatePolicy, Standing
-from headway.reward.signals import VOTE
+from headway.promote import CandidatePolicy, Standing, gate, too_young
+from headway.reward import VOTE
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Verdict
+    from headway.nouns import Verdict
     from headway.project.project.folder import Opened
-    from headway.promote.gate import Admission
-    from headway.promote.ledger import Entry, Heads
-    from headway.promote.standing import CurrentPolicy
+    from headway.promote import Admission, CurrentPolicy, Entry, Heads
     from headway.settings import TaskSettings
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 from headway.project.prove.cost import verdict_cost
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
 from headway.project.prove.screen import first_look
@@ -20,7 +20,7 @@ from headway.project.prove.terms import present_terms
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy, Standing
+    from headway.promote import CandidatePolicy, Standing
     from headway.settings import TaskSettings
 
 

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.evidence import Evidence, Plan, Reliance
-from headway.promote import gate
-from headway.promote.standing import CandidatePolicy, CurrentPolicy
+from headway.nouns import Evidence, InvalidInput, Plan, PolicyRef, Reliance, UnknownName, did_you_mean
+from headway.promote import CandidatePolicy, CurrentPolicy, gate
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
-    from headway.promote.ledger import Heads
+    from headway.promote import Heads
     from headway.settings import TaskSettings
 
 _EARLIER = "The bounds are unknown: the evidence was made by an earlier version. Prove again."

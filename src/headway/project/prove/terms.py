@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.observe.rows import dumps
+from headway.nouns import PolicyRef
+from headway.observe import dumps
 from headway.project.prove.change import change_row
 from headway.project.prove.subject import current_policy, gate_rules, stored_evidence
-from headway.promote import gate
-from headway.promote.terms import Terms
+from headway.promote import Terms, gate
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Evidence
+    from headway.nouns import Evidence
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy, CurrentPolicy
+    from headway.promote import CandidatePolicy, CurrentPolicy
     from headway.settings import TaskSettings
 
 LIVE = "live"

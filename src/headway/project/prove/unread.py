@@ -27,19 +27,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headway.decide.explore import without_canary
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Damaged, HeadwayError
-from headway.nouns.records import Decision
-from headway.observe.deleted import DAY, DeletedDraws
-from headway.observe.experience import LEARNED_PARTS, PARTS, SplitBy, part_of
-from headway.observe.rows import dumps, loads
+from headway.decide import without_canary
+from headway.nouns import Damaged, Decision, HeadwayError, PolicyRef
+from headway.observe import DAY, LEARNED_PARTS, PARTS, DeletedDraws, SplitBy, dumps, loads, part_of
 from headway.project.decide.serving import acting_floor
 
 if TYPE_CHECKING:
-    from headway.decide.acting import Pipeline
-    from headway.nouns.checkpoint import Header
-    from headway.nouns.protocols import Floats
+    from headway.decide import Pipeline
+    from headway.nouns import Floats, Header
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 

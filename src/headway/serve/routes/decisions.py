@@ -9,21 +9,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.explanation import Explanation
-from headway.nouns.records import Decision, Outcome, is_own
-from headway.nouns.times import parse_rfc3339, rfc3339
-from headway.observe.search import DecisionFilter, find_decisions
+from headway.nouns import Decision, Explanation, HeadwayError, InvalidInput, Outcome, is_own, parse_rfc3339, rfc3339
+from headway.observe import DecisionFilter, find_decisions
 from headway.project import Ask, Considered, Details, Project
 from headway.serve.endpoints import SENT, Call, Sent, endpoint, strict
-from headway.serve.wire import (
-    DecisionAnswer,
-    DecisionBatch,
-    DecisionRequest,
-    DecisionsAnswer,
-    Task,
-    described,
-)
+from headway.serve.wire import DecisionAnswer, DecisionBatch, DecisionRequest, DecisionsAnswer, Task, described
 
 _TOGETHER = 50  # decisions of a batch that are considered together
 

@@ -7,10 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.conclusions import conclusion
-from headway.nouns.evidence import Evidence
-from headway.nouns.times import rfc3339
-from headway.observe.daily import by_day
+from headway.nouns import Evidence, conclusion, rfc3339
+from headway.observe import by_day
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Task
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.experiment import ExperimentState
-from headway.promote.ledger import Entry
+from headway.nouns import ExperimentState
+from headway.promote import Entry
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.routes.policies import TaskQuery, Why, tasks_of
 

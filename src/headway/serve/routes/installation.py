@@ -10,10 +10,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import Unavailable
-from headway.nouns.times import rfc3339
-from headway.observe.keys import Keys
-from headway.observe.redact import Redactor
+from headway.nouns import Unavailable, rfc3339
+from headway.observe import Keys, Redactor
 from headway.project import WrittenWeight, write_weight
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import SignalName

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.story import TaskStory
+from headway.nouns import TaskStory
 from headway.serve.auth import FRESH_LINK
 from headway.serve.endpoints import Call, Reply, Stream, endpoint, strict
 from headway.serve.errors import Refused

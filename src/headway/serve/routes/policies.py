@@ -8,9 +8,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.checkpoint import Header, PolicyRef
-from headway.nouns.times import rfc3339
-from headway.promote.ledger import Entry
+from headway.nouns import Header, PolicyRef, rfc3339
+from headway.promote import Entry
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Task
 

@@ -7,9 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.status import NextStep
-from headway.observe.recent_rows import Recent
-from headway.observe.recent_rows import recent as sum_up
+from headway.nouns import NextStep
+from headway.observe import Recent, recent as sum_up
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.settings import TaskSettings
 

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Literal
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.records import Signal
+from headway.nouns import InvalidInput, Signal
 from headway.serve.endpoints import Call, Reply, endpoint, strict
 from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
 

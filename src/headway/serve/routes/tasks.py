@@ -8,10 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns.errors import Unavailable, UnknownName, did_you_mean
-from headway.nouns.status import TaskStatus
-from headway.nouns.times import rfc3339
-from headway.observe.jobs import Job, worker_there
+from headway.nouns import TaskStatus, Unavailable, UnknownName, did_you_mean, rfc3339
+from headway.observe import Job, worker_there
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import matching
 

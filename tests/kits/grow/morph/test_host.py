@@ -9,16 +9,7 @@ import torch
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, KERNELS, NAMES, SLOTS, STYLES, WIDTH
 from headway.kits.grow.morph.data import digits, material, teachers
 from headway.kits.grow.morph.epoch import Moments, learn
-from headway.kits.grow.morph.host import (
-    TRUNK,
-    ablations,
-    amplitude,
-    cross_entropy,
-    fresh_trunk,
-    groups,
-    logits,
-    marks,
-)
+from headway.kits.grow.morph.host import TRUNK, ablations, amplitude, cross_entropy, fresh_trunk, groups, logits, marks
 from headway.kits.grow.morph.kernels import ROW, delta, fresh, row_size
 from headway.nouns.errors import InvalidInput
 

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.executable import program, program_file
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
-from headway.nouns.errors import InvalidInput
+from headway.cli import Output, Session, program, program_file, quoted, renders, verb
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.agents.connect import ConfigFile
@@ -126,8 +123,8 @@ def _signals(task: TaskSettings | None) -> tuple[str, ...]:
 
 
 def _base_url(session: Session, settings: Settings, task: str) -> AgentConnection:
-    from headway.loop.address import running_url
-    from headway.reward.costs import is_cost
+    from headway.loop import running_url
+    from headway.reward import is_cost
 
     declared = settings.tasks.get(task)
     actions = () if declared is None else declared.actions

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, renders, verb
 from headway.kits.agents.events import HookReport, read
-from headway.nouns.errors import HeadwayError, InvalidInput, UnknownName
+from headway.nouns import HeadwayError, InvalidInput, UnknownName
 
 if TYPE_CHECKING:
     from headway.project import Project

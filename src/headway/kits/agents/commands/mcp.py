@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.verbs import Session, verb
+from headway.cli import Session, verb
 
 
 @verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")

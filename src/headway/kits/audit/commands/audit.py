@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.report import write_text
-from headway.cli.show import renders
-from headway.cli.verbs import Session, pairs, quoted, verb
-from headway.cli.verdict import verdict_document
-from headway.nouns.errors import InvalidInput
+from headway.cli import Output, Session, pairs, quoted, renders, verb, verdict_document, write_text
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.audit.audit import Audit

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, verb
-from headway.nouns.errors import UnknownName
+from headway.cli import Output, RecordTable, Session, renders, text, value, verb
+from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
     from headway.kits.data.copy_store import Copied
-    from headway.observe.database import Database
+    from headway.observe import Database
 
 
 @verb("copy", "headway data copy . postgresql://headway@db.example.com/headway", "headway data copy store backup.db")
@@ -69,7 +67,7 @@ def _copied(out: Output, store: CopiedStore) -> None:
 
 
 def _open(session: Session, place: str, *, create: bool) -> Database:
-    from headway.observe.engines import open_database
+    from headway.observe import open_database
     from headway.settings import load
 
     if place == "store":

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import counts
-from headway.cli.in_use import known
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.times import parse_time
-from headway.cli.verbs import Session, task_argument, verb
-from headway.nouns.errors import UnknownName
-from headway.nouns.kit import load
-from headway.nouns.records import SOURCES
+from headway.cli import Output, Session, counts, known, parse_time, renders, task_argument, verb
+from headway.nouns import SOURCES, UnknownName, load
 
 if TYPE_CHECKING:
     from headway.kits.data.training_rows import TransformReport
@@ -61,8 +54,7 @@ def export(
     """
     from importlib.metadata import version
 
-    from headway.kits.data.exporter import ExportFilter
-    from headway.kits.data.exporter import export as write
+    from headway.kits.data.exporter import ExportFilter, export as write
 
     start, end = (None if time is None else parse_time(time) for time in (since, until))
     wanted = ExportFilter(tasks=tasks, since=start, until=end, role=role, source=source)

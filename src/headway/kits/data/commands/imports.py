@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import counts
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, again, pairs, quoted, verb
+from headway.cli import Output, RecordTable, Session, again, counts, pairs, quoted, renders, text, value, verb
 from headway.kits.data.commands.recorded import print_leaks
 
 if TYPE_CHECKING:

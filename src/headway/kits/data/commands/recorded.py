@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from headway.cli.format import day, short
-from headway.cli.output import Output
-from headway.cli.show import Column, RecordTable, renders, text, value
-from headway.cli.verbs import Session, task_argument, verb
-from headway.nouns.errors import UnknownName
-from headway.nouns.records import Decision, Outcome, Status
-from headway.nouns.times import rfc3339
+from headway.cli import Column, Output, RecordTable, Session, day, renders, short, task_argument, text, value, verb
+from headway.nouns import Decision, Outcome, Status, UnknownName, rfc3339
 
 if TYPE_CHECKING:
-    from headway.observe.query import Counts
+    from headway.observe import Counts
     from headway.project import Project
-    from headway.prove.leaks import Leaks
+    from headway.prove import Leaks
 
 _MOST_SHARES = 20
 
@@ -115,7 +110,7 @@ def _first_step(project: Project) -> str:
 )
 def log(session: Session, task: str | None, count: int, status: str | None) -> None:
     """List the latest decisions, newest first."""
-    from headway.observe.search import DecisionFilter, all_decisions
+    from headway.observe import DecisionFilter, all_decisions
 
     with session.project() as project:
         if task is not None:

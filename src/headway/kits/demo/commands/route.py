@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.demo import empty_folder
-from headway.cli.format import interval, signed
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, render, renders, text, value
-from headway.cli.verbs import Session, verb
-from headway.cli.verdict import verdict_document
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.cli import (
+    Output,
+    RecordTable,
+    Session,
+    empty_folder,
+    interval,
+    render,
+    renders,
+    signed,
+    text,
+    value,
+    verb,
+    verdict_document,
+)
+from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from headway.kits.demo.routing import RoutingPrompt, RoutingWorld
-    from headway.nouns.evidence import Estimate, Verdict
+    from headway.nouns import Estimate, Verdict
     from headway.project import Project
 
 TASK = "route"
@@ -197,7 +205,7 @@ def true_value(project: Project, world: RoutingWorld, ref: str, seed: int) -> fl
 
     Uses expected rewards, not outcomes; the remaining error comes from the sample of prompts.
     """
-    from headway.nouns.records import Candidate, Situation
+    from headway.nouns import Candidate, Situation
 
     settings = project.settings.task(TASK)
     ref, digest = project.servings.resolve(settings, ref)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, task_argument, verb
+from headway.cli import Output, Session, renders, task_argument, verb
 
 
 @verb("synth", "headway data synth route --rows 650 --seed 42", "headway data synth route --world escalation-priced")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.verbs import OptionHook, Session
+from headway.cli import OptionHook, Session
 from headway.kits.demo.planted import holds_project, prepare
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _run(session: Session, values: dict[str, Any]) -> int | None:
     if not values.pop("demo"):
         return None
-    from headway.cli.up import start
+    from headway.cli import start
     from headway.settings import load as load_settings
 
     notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]

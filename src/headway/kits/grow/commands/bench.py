@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, renders, verb
 
 
 @verb("bench", "headway grow bench", "headway grow bench --hosts 8192 --device cuda --json")

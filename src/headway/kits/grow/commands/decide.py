@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from headway.cli.verbs import OptionHook, Session, pairs
-from headway.nouns.errors import InvalidInput
+from headway.cli import OptionHook, Session, pairs
+from headway.nouns import InvalidInput
 
 
 def _run(_: Session, values: dict[str, Any]) -> None:

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import interval, number, signed
-from headway.cli.output import Output
-from headway.cli.picture import BLUE, GREY, ORANGE, figure_class
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import BLUE, GREY, ORANGE, Output, Session, figure_class, interval, number, renders, signed, verb
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
-from headway.nouns.errors import MissingExtra
-from headway.nouns.times import rfc3339
+from headway.nouns import MissingExtra, rfc3339
 
 if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison

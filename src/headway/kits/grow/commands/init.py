@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headway.cli.verbs import OptionHook, Session, pairs
+from headway.cli import OptionHook, Session, pairs
 
 
 def _run(_: Session, values: dict[str, Any]) -> None:

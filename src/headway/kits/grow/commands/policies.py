@@ -6,11 +6,11 @@ import json
 import os
 from pathlib import Path
 
-from headway.cli.verbs import Session
+from headway.cli import Session
 from headway.files import open_regular
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.policy import RecurrentPolicy, read
-from headway.nouns.errors import Damaged, InvalidInput
+from headway.nouns import Damaged, InvalidInput
 
 
 def named_policies(session: Session, refs: tuple[str, ...]) -> dict[str, RecurrentPolicy]:

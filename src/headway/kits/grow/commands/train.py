@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from headway.cli.verbs import Session, pairs, typed, verb
-from headway.kits.practice.commands import show
-from headway.kits.runs.training_runs import read_curves
+from headway.cli import Session, pairs, typed, verb
+from headway.kits.practice import show
+from headway.kits.runs import read_curves
 
 
 @verb(
@@ -40,7 +40,7 @@ def train(
     The same as `headway learn TASK --world morph --family recurrent`. A line of metrics per update goes to
     .headway/work/morph-SEED-recurrent/metrics.jsonl. The same command with --resume continues bit for bit.
     """
-    from headway.kits.practice.run import practise, slug
+    from headway.kits.practice import practise, slug
 
     settings: dict[str, Any] = {"mode": mode, "source": source}
     if device == "cuda":

@@ -21,18 +21,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headway.kits.grow.factored.masks import masks_from, masks_together, plain_masks
 from headway.kits.grow.factored.memory import KeptMemory, fold_memory, memories, observation_of, recall
 from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.explanation import DrawnAction, DrawnHead, most_apart
-from headway.nouns.ids import decision_id, parse_decision_id
-from headway.nouns.records import Candidate, Decision, Detail, Situation
-from headway.observe.episodes import decisions_of, last_step
-from headway.observe.rows import dumps, loads
+from headway.nouns import (
+    Candidate,
+    Conflict,
+    Decision,
+    Detail,
+    DrawnAction,
+    DrawnHead,
+    HeadwayError,
+    InvalidInput,
+    Situation,
+    decision_id,
+    most_apart,
+    parse_decision_id,
+)
+from headway.observe import decisions_of, dumps, last_step, loads
 from headway.project import Considered, Serving, situation_of, source_of
 
 if TYPE_CHECKING:
     from headway.kits.grow.factored.draw import Drawn
     from headway.kits.grow.factored.space import Factored, Masks
-    from headway.nouns.protocols import Floats
+    from headway.nouns import Floats
     from headway.project import Ask, Details, Opened
     from headway.settings import TaskSettings
 

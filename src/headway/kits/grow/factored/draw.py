@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.kits.grow.factored.space import Factored, Masks
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats, InvalidInput
 
 Ints = NDArray[np.int64]
 _HEAD_STREAM = 0x8EBC6AF09C88C6E3

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headway.kits.grow.factored.draw import check_masks, conditional
 from headway.kits.grow.factored.space import Factored, Head, Masks
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns import InvalidInput, UnknownName, did_you_mean
 
 
 def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[Factored, Masks]:

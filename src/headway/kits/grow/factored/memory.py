@@ -19,10 +19,8 @@ import numpy as np
 
 from headway.kits.grow.factored.pipeline import FactoredPipeline
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
-from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.protocols import Floats
-from headway.nouns.records import Decision, State
-from headway.observe.episodes import decisions_of
+from headway.nouns import Conflict, Decision, Floats, InvalidInput, State
+from headway.observe import decisions_of
 
 if TYPE_CHECKING:
     from headway.project import Opened, Serving

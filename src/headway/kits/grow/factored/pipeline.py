@@ -16,13 +16,11 @@ import numpy as np
 from headway.kits.grow.factored.draw import Drawn, conditional, draw
 from headway.kits.grow.factored.masks import both, masks_together
 from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Head, Masks, Observations
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import Conflict, InvalidInput
-from headway.nouns.protocols import Floats
+from headway.nouns import Conflict, Floats, InvalidInput, PolicyRef
 from headway.project import acting_floor
 
 if TYPE_CHECKING:
-    from headway.kits.practice.play import Played
+    from headway.kits.practice import Played
     from headway.project import Servings
 
 
@@ -59,7 +57,7 @@ class FactoredPipeline:
         The memory of a copy begins with zeros. Two pipelines with the same seed meet the same beginnings and the same
         numbers for their own draws.
         """
-        from headway.kits.practice.play import MOST_STEPS, Played, check_returns
+        from headway.kits.practice import MOST_STEPS, Played, check_returns
 
         _check_world(world, self.policy.space)
         count = world.count

@@ -16,10 +16,8 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from headway.kits.grow.factored.space import Factored, Head
-from headway.nouns.errors import InvalidSettings, did_you_mean
-from headway.nouns.kit import Catalogue
-from headway.settings.strict import Setting
-from headway.settings.table import SettingsTable, quoted
+from headway.nouns import Catalogue, InvalidSettings, did_you_mean
+from headway.settings import Setting, SettingsTable, quoted
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _ACTS = Setting(acts=True)

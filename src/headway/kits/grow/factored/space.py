@@ -20,8 +20,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headway.nouns.errors import InvalidInput, InvalidSettings, UnknownName, did_you_mean
-from headway.nouns.wire import Internal
+from headway.nouns import Internal, InvalidInput, InvalidSettings, UnknownName, did_you_mean
 
 if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np

@@ -28,7 +28,7 @@ from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES, SLOTS, STYLES
 from headway.kits.grow.morph.lifecycle import SeedStage
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 Chooser = Callable[[MorphWorld], Tensor]
 _HALF, _FULL = 0, 2  # alpha targets

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.evaluate import EpisodeTable, played
 from headway.kits.grow.shown import GrowWay
-from headway.nouns.protocols import Progress
+from headway.nouns import Progress
 
 AGAINST = ("plateau", "fixed schedule", "best schedule", "static-all", "random-valid", "wait-only")
 _DRAWS = 4000

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.grow.morph.blueprints import POSITIONS
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 CLASSES = 10
 PIXELS = 4  # of a patch

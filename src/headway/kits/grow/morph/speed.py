@@ -9,7 +9,7 @@ import torch
 
 from headway.kits.grow.morph.baselines import random_valid
 from headway.kits.grow.morph.world import MorphWorld
-from headway.nouns.protocols import Progress
+from headway.nouns import Progress
 
 _WARM = 12  # epochs before the clock starts: until seeds of every stage exist
 

@@ -28,17 +28,7 @@ from headway.kits.grow.morph.contribution import interactions, leave_one_out, sh
 from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, learn, learn_hosts, trunk_moments
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
-from headway.kits.grow.morph.host import (
-    Graft,
-    Group,
-    Sight,
-    ablations,
-    amplitude,
-    fresh_trunk,
-    graded,
-    groups,
-    marks,
-)
+from headway.kits.grow.morph.host import Graft, Group, Sight, ablations, amplitude, fresh_trunk, graded, groups, marks
 from headway.kits.grow.morph.kernels import fresh
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, allowed, parameters_of
 from headway.kits.grow.morph.observation import FEATURES, FEEDBACK, observed

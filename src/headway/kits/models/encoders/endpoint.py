@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from headway.encode.check import only, whole
-from headway.nouns.errors import Damaged, HeadwayError, InvalidSettings, Unavailable
-from headway.nouns.protocols import Floats
+from headway.encode import only, whole
+from headway.nouns import Damaged, Floats, HeadwayError, InvalidSettings, Unavailable
 
 if TYPE_CHECKING:
     from headway.kits.models.outgoing import CallFailed, Outgoing

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.check import only
+from headway.encode import only
 from headway.kits.models.find import folder
-from headway.nouns.errors import Damaged, MissingExtra, Unavailable
-from headway.nouns.protocols import Floats
+from headway.nouns import Damaged, Floats, MissingExtra, Unavailable
 
 VERSION = "minilm-1-w384"  # the recipe's number fixes wheel, conversion and rounding
 _WIDTH = 384

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode.check import only
+from headway.encode import only
 from headway.files import read_regular
-from headway.nouns.errors import Damaged, MissingExtra
-from headway.nouns.protocols import Floats
+from headway.nouns import Damaged, Floats, MissingExtra
 
 VERSION = "wordllama-1-w256"
 _WIDTH = 256

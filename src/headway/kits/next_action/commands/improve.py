@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number
-from headway.cli.init import keep_out_of_git
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, Verbs, verb
-from headway.nouns.errors import InvalidSettings
+from headway.cli import Output, RecordTable, Session, Verbs, keep_out_of_git, number, renders, text, value, verb
+from headway.nouns import InvalidSettings
 from headway.settings import FILE
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import OptionHook, Session
+from headway.cli import OptionHook, Output, Session, renders
 
 _NOT_DUE = 3
 

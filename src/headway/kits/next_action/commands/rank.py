@@ -11,16 +11,25 @@ from typing import Any
 
 import click
 
-from headway.cli.decide import offered, read_text, situation_options, typed_state
-from headway.cli.format import number
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, value
-from headway.cli.show import text as text_column
-from headway.cli.verbs import Session, quoted, task_argument, verb
+from headway.cli import (
+    Output,
+    RecordTable,
+    Session,
+    number,
+    offered,
+    quoted,
+    read_text,
+    renders,
+    situation_options,
+    task_argument,
+    text as text_column,
+    typed_state,
+    value,
+    verb,
+)
 from headway.files import read_regular
-from headway.kits.next_action.ranking import Ranked, asked_about
-from headway.kits.next_action.ranking import rank as ranked
-from headway.nouns.errors import InvalidInput
+from headway.kits.next_action.ranking import Ranked, asked_about, rank as ranked
+from headway.nouns import InvalidInput
 
 
 @verb(

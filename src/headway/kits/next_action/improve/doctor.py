@@ -11,10 +11,8 @@ from headway.kits.next_action.improve.file_rules import FileRules, check_collect
 from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.run import check_repeats
 from headway.kits.next_action.improve.settings import ImproverSettings, improvers
-from headway.kits.sandbox import sandbox
-from headway.kits.sandbox.launch import PATH
-from headway.nouns.errors import HeadwayError
-from headway.nouns.finding import Finding
+from headway.kits.sandbox import PATH, sandbox
+from headway.nouns import Finding, HeadwayError
 
 if TYPE_CHECKING:
     from headway.settings import Settings

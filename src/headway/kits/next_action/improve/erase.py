@@ -15,7 +15,7 @@ from headway.files import read_regular
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time
 
 if TYPE_CHECKING:
-    from headway.observe.erasing import Erasing
+    from headway.observe import Erasing
     from headway.project import Project
 
 

@@ -28,9 +28,8 @@ from pathlib import Path, PurePosixPath
 
 from headway.kits.next_action.improve.file_rules import FileRules
 from headway.kits.next_action.improve.settings import ImproverSettings
-from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, sandbox
-from headway.kits.sandbox.launch import interpreter, remove_tree
-from headway.nouns.errors import InvalidInput, Unavailable
+from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, interpreter, remove_tree, sandbox
+from headway.nouns import InvalidInput, Unavailable
 
 _MIB = 1 << 20
 _CORES = 64  # CPU seconds per second of wall time, at most

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from headway.files import read_regular
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 _LONGEST = 1000
 _DEEPEST = 40

@@ -18,7 +18,7 @@ from headway.kits.next_action.calibration import CalibrationWindow, window, wind
 from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
-from headway.nouns.errors import UnknownName
+from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
     from headway.project import Project

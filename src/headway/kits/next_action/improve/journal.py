@@ -20,7 +20,7 @@ from typing import Any
 
 from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
-from headway.nouns.errors import Conflict, Damaged
+from headway.nouns import Conflict, Damaged
 
 Event = dict[str, Any]
 

@@ -20,8 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from headway.prove.betting import Bets
-from headway.prove.sequential import e_process
+from headway.prove import Bets, e_process
 
 Ruling = Literal["kept", "reverted", "open"]
 _MOST_GAIN = log(1.8)  # of one bet: no stake exceeds 0.8 of what a pair can lose

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from headway.kits.next_action.improve.file_rules import checked_path
-from headway.nouns.errors import HeadwayError, InvalidInput
+from headway.nouns import HeadwayError, InvalidInput
 
 MOST_BYTES = 64_000_000  # of all proposals together
 _MOST = 10_000

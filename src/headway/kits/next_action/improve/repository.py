@@ -19,11 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
-from headway.client.process import run
+from headway.client import run
 from headway.files import read_regular
 from headway.kits.next_action.improve.file_rules import FileRules, checked_path
 from headway.kits.next_action.improve.proposals import Edit, Proposal
-from headway.nouns.errors import Conflict, InvalidInput, Unavailable
+from headway.nouns import Conflict, InvalidInput, Unavailable
 
 _GIT_S = 120.0
 _REGULAR = {"100644", "100755"}

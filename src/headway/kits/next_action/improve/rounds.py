@@ -18,8 +18,7 @@ from headway.kits.next_action.improve.proposals import Proposal
 from headway.kits.next_action.improve.run_state import OpenRound, RoundResult, RoundVerdict
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.kits.next_action.ranking import rank
-from headway.nouns.errors import InvalidInput, InvalidSettings
-from headway.nouns.ids import decision_id
+from headway.nouns import InvalidInput, InvalidSettings, decision_id
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.evaluation import ProposalEvaluation

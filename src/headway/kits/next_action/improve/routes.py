@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.serve.endpoints import Call, endpoint, strict
+from headway.serve import Call, endpoint, strict
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.run_state import RoundResult, RunState

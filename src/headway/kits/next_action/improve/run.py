@@ -29,9 +29,8 @@ from headway.kits.next_action.improve.rounds import play_round, record, reward_s
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
-from headway.kits.sandbox.launch import remove_tree
-from headway.nouns.cell import guarded
-from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidSettings
+from headway.kits.sandbox import remove_tree
+from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings, guarded
 
 if TYPE_CHECKING:
     from headway.project import Project

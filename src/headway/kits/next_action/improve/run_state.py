@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headway.kits.next_action.improve.journal import Event, Journal, damaged_line
 from headway.kits.next_action.improve.proposals import Proposal, read_proposal
-from headway.nouns.errors import HeadwayError
+from headway.nouns import HeadwayError
 
 RoundVerdict = Literal["kept", "reverted", "failed", "refused", "undecided"]
 _RECENT = 8

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from headway.nouns.errors import UnknownName, did_you_mean
-from headway.settings import Settings
-from headway.settings.strict import Setting
+from headway.nouns import UnknownName, did_you_mean
+from headway.settings import Setting, Settings
 
 CommandWords = Annotated[tuple[str, ...], Meta(min_length=1)]  # a word may be there twice
 

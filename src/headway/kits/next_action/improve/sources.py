@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.client.process import run
+from headway.client import run
 from headway.files import open_regular, read_regular
-from headway.kits.models.language import Prompt, Turn
+from headway.kits.models import Prompt, Turn
 from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, read_proposal, read_proposals
 from headway.kits.next_action.improve.settings import ImproverSettings
-from headway.nouns.errors import InvalidInput, Unavailable
+from headway.nouns import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -113,7 +113,7 @@ def _from_command(brief: Brief) -> list[Proposal]:
 
 
 def _from_model(project: Project, brief: Brief) -> Proposed:
-    from headway.kits.reply.generators import open_generator
+    from headway.kits.reply import open_generator
 
     turns = (Turn("system", _SYSTEM), Turn("user", _question(brief, project.redact)))
     with open_generator(project, brief.settings.model) as (model, _):

@@ -21,10 +21,9 @@ from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.knobs import CloneKnobs
 from headway.kits.offline.transitions import Singles, Transitions, read_log
-from headway.kits.practice.mlp import Network, Shape
-from headway.learn.knobs import checked
-from headway.nouns.errors import InvalidInput, InvalidSettings
-from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
+from headway.kits.practice import Network, Shape
+from headway.learn import checked
+from headway.nouns import Encoder, Experience, Floats, InvalidInput, InvalidSettings, Learned, Policy, Progress
 
 _LEAST_TUNE = 20
 _PATIENCE = 6

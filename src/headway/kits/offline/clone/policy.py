@@ -14,13 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.decide import explore
-from headway.decide.arms import Arms
-from headway.decide.stored import damaged, read_arms, read_features, tensor
-from headway.encode.state import Features
-from headway.kits.practice.trunks import Trunk
-from headway.nouns.protocols import Encoder, Floats, Opinions
-from headway.nouns.records import Candidate, Situation
+from headway.decide import Arms, damaged, explore, read_arms, read_features, tensor
+from headway.encode import Features
+from headway.kits.practice import Trunk
+from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
 EXPLORE = ("policy", "greedy")
 

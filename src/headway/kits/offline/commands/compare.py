@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import interval, signed
-from headway.cli.output import Output
-from headway.cli.show import RecordTable, document_of, render, renders, text, value
-from headway.cli.verbs import Session, task_argument, verb
-from headway.cli.verdict import verdict_document
+from headway.cli import (
+    Output,
+    RecordTable,
+    Session,
+    document_of,
+    interval,
+    render,
+    renders,
+    signed,
+    task_argument,
+    text,
+    value,
+    verb,
+    verdict_document,
+)
 
 if TYPE_CHECKING:
     from headway.kits.offline.compare import Compared
@@ -62,8 +72,7 @@ def compare(
     order; a line of the file is {"text": "…", "check": {"kind": "includes", "all": ["Paris"]}}. With --run-pack, a
     live run that was interrupted goes on where it stopped.
     """
-    from headway.kits.offline.compare import Asking
-    from headway.kits.offline.compare import compare as compared
+    from headway.kits.offline.compare import Asking, compare as compared
 
     asking = None
     if tasks is not None:

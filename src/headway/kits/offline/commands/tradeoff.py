@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number, percent
-from headway.cli.output import Output
-from headway.cli.picture import BLUE, GREEN, GREY, INK, figure_class
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import Session, quoted, task_argument, verb
-from headway.nouns.worth import money
+from headway.cli import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    Output,
+    RecordTable,
+    Session,
+    figure_class,
+    number,
+    percent,
+    quoted,
+    renders,
+    task_argument,
+    text,
+    value,
+    verb,
+)
+from headway.nouns import money
 
 if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import Tradeoff, TradeoffPoint
@@ -104,7 +117,7 @@ def _curve(out: Output, curve: TradeoffCurve) -> None:
 
 
 def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
-    from headway.reward.costs import unit_of
+    from headway.reward import unit_of
 
     unit = unit_of(cost)
     return RecordTable(
@@ -140,7 +153,7 @@ def _advise(
     weights: dict[str, float],
 ) -> None:
     """The weight to write into headway.toml, and what it means."""
-    from headway.reward.costs import unit_of
+    from headway.reward import unit_of
 
     measure = curve.constants[curve.of]
     saved = 1.0 - chosen.cost.value / measure.cost.value if measure.cost.value else 0.0

@@ -24,16 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.acting import explorer
+from headway.decide import explorer
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
-from headway.kits.practice import logged
-from headway.kits.practice.mlp import Network, Shape
-from headway.learn.knobs import checked
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Policy, Progress
+from headway.kits.practice import Network, Shape, logged
+from headway.learn import checked
+from headway.nouns import Encoder, Experience, Floats, InvalidInput, Learned, Policy, Progress
 
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20

@@ -18,15 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.acting import explorer
-from headway.encode.state import Features
+from headway.decide import explorer
+from headway.encode import Features
 from headway.kits.offline.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
 from headway.kits.offline.transitions import Transitions, as_logged, read_log
 from headway.kits.practice import logged
-from headway.learn.knobs import checked
-from headway.nouns.errors import InvalidInput
-from headway.nouns.protocols import Encoder, Experience, Floats, Learned, Progress
+from headway.learn import checked
+from headway.nouns import Encoder, Experience, Floats, InvalidInput, Learned, Progress
 
 _RIDGES = (30.0, 10.0, 3.0, 1.0)  # descending: each fit starts from the last one
 _SHARES = (1.0, 4.0)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns.protocols import Floats
+from headway.nouns import Floats
 
 Singles = NDArray[np.float32]
 _MEMORY = 8

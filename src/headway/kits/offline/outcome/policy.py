@@ -20,16 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import explore
-from headway.decide.acting import Explorer
-from headway.decide.arms import Arms
-from headway.decide.confidence import confidences
-from headway.decide.exact import rounded
-from headway.decide.prices import Prices
-from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
-from headway.encode.state import Features
-from headway.nouns.protocols import Encoder, Floats, Opinions
-from headway.nouns.records import Candidate, Situation
+from headway.decide import (
+    Arms,
+    Explorer,
+    Prices,
+    check_costs,
+    confidences,
+    damaged,
+    explore,
+    frozen,
+    read_arms,
+    read_explorer,
+    read_features,
+    rounded,
+    tensor,
+)
+from headway.encode import Features
+from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
 _LEAST, _LARGEST = 1e-12, 1e12
 

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.demo import empty_folder
-from headway.cli.format import signed
-from headway.cli.output import Output
-from headway.cli.picture import BLUE, GREEN, GREY, INK, ORANGE, figure_class
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.cli import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    Output,
+    Session,
+    empty_folder,
+    figure_class,
+    renders,
+    signed,
+    verb,
+)
+from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from headway.kits.prompts.practise_synthetic import MutationRun

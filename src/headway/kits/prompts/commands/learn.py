@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import number, signed
-from headway.cli.verbs import OptionHook, Session, quoted
-from headway.kits.practice.commands import practice_values, show
+from headway.cli import OptionHook, Session, number, quoted, signed
+from headway.kits.practice import practice_values, show
 
 if TYPE_CHECKING:
     from headway.kits.prompts.practise_model import HeldOut

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.decide import read_text
-from headway.cli.format import number
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, number, read_text, renders, verb
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.prompts.mutations import Variation
-    from headway.nouns.records import Decision
+    from headway.nouns import Decision
 
 
 @verb(

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import clean
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, clean, renders, verb
 from headway.files import read_regular
 from headway.kits.reply.settings import reply_settings
 
 if TYPE_CHECKING:
-    from headway.kits.models.language import Turn
+    from headway.kits.models import Turn
     from headway.kits.reply.answer import AnsweredTurn
     from headway.project import Project
 
@@ -88,7 +85,7 @@ def _short(text: str) -> str:
 
 def _rows(project: Project, task: str) -> Iterator[dict[str, Any]]:
     from headway.kits.reply.ratings import history
-    from headway.nouns.times import rfc3339
+    from headway.nouns import rfc3339
 
     for decision, reply, rating in history(project, task):
         yield {
@@ -103,7 +100,7 @@ def _rows(project: Project, task: str) -> Iterator[dict[str, Any]]:
 
 def _task(project: Project, role: str) -> str:
     """The reply task of a role; by default the first that is declared."""
-    from headway.nouns.errors import UnknownName, did_you_mean
+    from headway.nouns import UnknownName, did_you_mean
 
     tasks = [task.name for task in project.settings.tasks.values() if task.kind == "reply"]
     if role in tasks or (not role and tasks):
@@ -119,7 +116,7 @@ def _task(project: Project, role: str) -> str:
 
 
 def _prompts(path: Path) -> list[str]:
-    from headway.nouns.errors import InvalidInput
+    from headway.nouns import InvalidInput
 
     try:
         lines = read_regular(path).decode().splitlines()
@@ -184,7 +181,7 @@ class _Talk:
         """What the first reply will wait for, or what is missing; empty if the model is there."""
         from headway.kits.reply.client import LanguageWorker
         from headway.kits.reply.wire import base_of
-        from headway.nouns.errors import Unavailable
+        from headway.nouns import Unavailable
 
         if base in self.project.settings.upstreams:
             return ""
@@ -197,7 +194,7 @@ class _Talk:
 
     def answer_all(self, prompts: list[str]) -> None:
         """Answer prompts that do not belong together, to be rated later."""
-        from headway.nouns.errors import InvalidInput
+        from headway.nouns import InvalidInput
 
         replies = []
         for text in prompts:
@@ -238,9 +235,9 @@ class _Talk:
             self._rate(reply.id)
 
     def _answer(self, text: str) -> AnsweredTurn | None:
-        from headway.kits.models.language import Turn
+        from headway.kits.models import Turn
         from headway.kits.reply.answer import answer
-        from headway.nouns.errors import HeadwayError
+        from headway.nouns import HeadwayError
 
         turns = [*self.turns, Turn("user", text)]
 
@@ -268,7 +265,7 @@ class _Talk:
     def _rate(self, decision: str) -> bool:
         """Ask for a rating until there is one, or none is wanted; False: the input has ended."""
         from headway.kits.reply.ratings import rate, withdraw
-        from headway.nouns.errors import HeadwayError
+        from headway.nouns import HeadwayError
 
         while True:
             key = self._key(f"[{_KEYS}] ")
@@ -304,7 +301,7 @@ class _Talk:
     def _command(self, text: str) -> bool:
         """Obey a command; False ends the conversation."""
         from headway.kits.reply.ratings import rate, withdraw
-        from headway.nouns.errors import HeadwayError, InvalidInput
+        from headway.nouns import HeadwayError, InvalidInput
 
         word, *rest = text.split()
         try:
@@ -335,7 +332,7 @@ class _Talk:
 
     def _numbered(self, number: str) -> str:
         """The decision of a line of /history, where 1 is the latest; or an id."""
-        from headway.nouns.errors import UnknownName
+        from headway.nouns import UnknownName
 
         if number.startswith("dec_"):
             return number

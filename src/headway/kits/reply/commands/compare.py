@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import OptionHook, Session
+from headway.cli import OptionHook, Output, Session, renders
 from headway.files import read_regular
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.reply.comparison import BlindPair, ReplyComparison

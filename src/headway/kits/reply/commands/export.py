@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from headway.cli.verbs import Session, verb
+from headway.cli import Session, verb
 from headway.kits.reply.adapters import write_peft
-from headway.nouns.errors import InvalidInput
+from headway.nouns import InvalidInput
 
 
 @verb("export", "headway models export language@4f2a ./adapter", "headway models export language@4f2a ./adapter --json")

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, renders, verb
 
 if TYPE_CHECKING:
-    from headway.kits.models.language import Completion, Generator, Prompt
+    from headway.kits.models import Completion, Generator, Prompt
 
 
 @verb(
@@ -56,7 +54,7 @@ def generate(
     Uses the project's worker if one is running (headway worker), else loads the model for this call. --json includes
     the tokens and their log-probabilities. `-` reads the prompt from standard input.
     """
-    from headway.kits.models.language import Prompt, Turn
+    from headway.kits.models import Prompt, Turn
 
     if stream and n > 1:
         raise click.UsageError("--stream shows one text: omit --n.")
@@ -106,7 +104,7 @@ def _texts(out: Output, generated: GeneratedTexts) -> None:
 def _generator(session: Session, model: str, device: str) -> Generator:
     """The project's worker if one is running, else the model in this process."""
     from headway.kits.reply.client import LanguageWorker
-    from headway.nouns.errors import Unavailable
+    from headway.nouns import Unavailable
 
     worker = LanguageWorker(session.folder, model)
     try:
@@ -122,7 +120,7 @@ def _generator(session: Session, model: str, device: str) -> Generator:
 
 
 def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Completion:
-    from headway.cli.format import clean
+    from headway.cli import clean
 
     last: Any = None
     for delta in generator.stream(prompt):

@@ -6,9 +6,7 @@ from typing import Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import OptionHook, Session
+from headway.cli import OptionHook, Output, Session, renders
 from headway.kits.reply.knobs import LEARNERS, knobs_from
 from headway.kits.reply.learn.material import TrainingReadiness, readiness
 from headway.kits.reply.settings import reply_settings

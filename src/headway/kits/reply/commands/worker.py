@@ -9,9 +9,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, verb
+from headway.cli import Output, Session, renders, verb
 
 
 @verb("worker", "headway worker", "headway worker --device cuda --idle 60")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headway.kits.reply.engines.graph import GraphAdapter, ModelShape, adapter_inputs, build
 from headway.kits.reply.engines.paged import BlockPool, PagedCache, PagedRow
 from headway.kits.reply.engines.runtime import ov
-from headway.nouns.errors import Conflict, UnknownName
+from headway.nouns import Conflict, UnknownName
 
 RANK = 16  # of the adapters that a graph takes; a wider one compiles the graph again
 _MOST_FUSED = 2  # graphs with an adapter in their weights, each as large as the model

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 __all__ = ["compress", "op", "ov", "page"]
 
@@ -22,9 +22,10 @@ try:
     from openvino import opset13 as op
 
     # Stores constants in float16 and marks them; without the mark, compiling turns them into float32 again.
-    from openvino._offline_transformations import compress_model_transformation as compress
-
     # Replaces the state of a graph by paged attention, as OpenVINO GenAI does it.
-    from openvino._offline_transformations import paged_attention_transformation as page
+    from openvino._offline_transformations import (
+        compress_model_transformation as compress,
+        paged_attention_transformation as page,
+    )
 except ImportError as error:
     raise MissingExtra("The engine 'openvino'", "openvino", "language") from error

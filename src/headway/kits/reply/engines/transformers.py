@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from headway.nouns.errors import MissingExtra
+from headway.nouns import MissingExtra
 
 _ROOM = 64  # tokens reserved ahead, at least
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.reply.learn.data import Sample
-from headway.nouns.errors import Conflict
+from headway.nouns import Conflict
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.lora import Adapter

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headway.nouns.errors import Conflict, InvalidInput
+from headway.nouns import Conflict, InvalidInput
 
 _PREFIX = "base_model.model."
 

@@ -14,10 +14,8 @@ from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, Unavailable
-from headway.nouns.records import Settled
-from headway.reward.signals import SAFETY_FLAG
+from headway.nouns import InvalidInput, PolicyRef, Settled, Unavailable
+from headway.reward import SAFETY_FLAG
 
 if TYPE_CHECKING:
     from headway.project import Project

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headway.kits.models.language import Completion, Prompt, Turn
+from headway.kits.models import Completion, Prompt, Turn
 from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl

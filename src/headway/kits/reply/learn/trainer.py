@@ -31,11 +31,9 @@ from headway.kits.reply.learn.losses import anchor_kl
 from headway.kits.reply.learn.objective import TrainingObjective, TrainingState
 from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.tuned import TunedModel
-from headway.kits.runs.snapshots import write_snapshot
-from headway.nouns.errors import Unavailable
-from headway.nouns.protocols import Progress
-from headway.observe.damage import UNREADABLE
-from headway.observe.run_log import RunLog
+from headway.kits.runs import write_snapshot
+from headway.nouns import Progress, Unavailable
+from headway.observe import UNREADABLE, RunLog
 
 METRICS, _TOLD = "metrics.jsonl", "run.json"
 

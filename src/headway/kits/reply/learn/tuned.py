@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from headway.kits.models.language import Completion, Prompt, Turn
+from headway.kits.models import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.learn.anchors import TRAINING

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from headway.cli.verbs import OptionHook, Session
+from headway.cli import OptionHook, Session
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:

@@ -11,9 +11,7 @@ from typing import Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli import Output, Session, quoted, renders, verb
 from headway.kits.simulator.problem import CodeProblem, write_problems
 
 _OUT = click.option(
@@ -34,8 +32,7 @@ _OUT = click.option(
 @_OUT
 def generate(session: Session, count: int, seed: int, families: tuple[str, ...], out: Path) -> None:
     """Write problems with statements, solutions, wrong solutions and hidden tests."""
-    from headway.kits.simulator.generate import family_names
-    from headway.kits.simulator.generate import generate as problems_of
+    from headway.kits.simulator.generate import family_names, generate as problems_of
 
     family_names(families)  # an unknown family fails before anything else
     begun = time.perf_counter()

@@ -12,15 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.format import interval, number
-from headway.cli.output import Output
-from headway.cli.picture import BLUE, GREEN, GREY, figure_class
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, task_argument, verb
-from headway.nouns.errors import InvalidInput, MissingExtra
+from headway.cli import (
+    BLUE,
+    GREEN,
+    GREY,
+    Output,
+    Session,
+    figure_class,
+    interval,
+    number,
+    quoted,
+    renders,
+    task_argument,
+    verb,
+)
+from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from headway.kits.practice.policy import ActorCritic
+    from headway.kits.practice import ActorCritic
     from headway.project import Project
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -50,7 +59,7 @@ def report(
     pack: Path | None,
 ) -> None:
     """Compare policies of TASK with rules, fixed arms, a bandit and the oracle on held-out problems."""
-    from headway.kits.offline.played import played_summary
+    from headway.kits.offline import played_summary
     from headway.kits.simulator.report import played_rows
 
     begun = time.perf_counter()
@@ -116,7 +125,7 @@ class SimReport:
 def _pack(pack: Path, done: SimReport, rows: list[dict[str, Any]], folder: Path) -> None:
     import msgspec
 
-    from headway.kits.offline.packs import manifest, plain, write
+    from headway.kits.offline import manifest, plain, write
 
     about = manifest(
         folder, command=shlex.join(["headway", *sys.argv[1:]]), at=time.time(), seed=done.seed, task=done.task,

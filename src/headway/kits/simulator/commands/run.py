@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli import Output, Session, quoted, renders, verb
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
@@ -57,7 +55,7 @@ def run(
     """
     from headway.kits.simulator.problem import read_problems
     from headway.kits.simulator.run import run_problems
-    from headway.nouns.kit import catalogue
+    from headway.nouns import catalogue
 
     crew = catalogue().crew(workers, crew_name)
     problems = read_problems(tasks)[:limit]
@@ -126,7 +124,7 @@ def _ran(out: Output, report: SimRunReport) -> None:
 @verb("image", "headway sim image", "headway sim image --json")
 def image(session: Session) -> None:
     """Build the image of the docker sandbox. Needs an engine and, the first time, the network."""
-    from headway.kits.sandbox.docker import IMAGE, build_image
+    from headway.kits.sandbox import IMAGE, build_image
 
     build_image()
     session.out.document({"image": IMAGE})

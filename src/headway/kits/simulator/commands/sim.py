@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.verbs import Verbs
+from headway.cli import Verbs
 
 
 @click.group(

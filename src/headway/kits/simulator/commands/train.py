@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from headway.cli.verbs import OptionHook, Session, quoted, task_argument, verb
-from headway.kits.practice.commands import acting_crew, practice_values, seeds_crew, show
+from headway.cli import OptionHook, Session, quoted, task_argument, verb
+from headway.kits.practice import acting_crew, practice_values, seeds_crew, show
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -49,7 +49,7 @@ def train(
 
 
 def _practise(session: Session, values: dict[str, Any]) -> int:
-    from headway.kits.practice.run import practise
+    from headway.kits.practice import practise
     from headway.kits.simulator.practise import before_practice, sim_settings
     from headway.kits.simulator.problem import read_problems
 
@@ -81,8 +81,7 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
 
 def _several(session: Session, tasks: Path | None, given: dict[str, Any], count: int, workers: int | None) -> int:
     """Practise with several seeds, side by side."""
-    from headway.kits.practice.commands import PractisedSeeds
-    from headway.kits.practice.seeds import practise_seeds
+    from headway.kits.practice import PractisedSeeds, practise_seeds
     from headway.kits.simulator.practise import sim_settings
 
     first, crew = given.pop("seed"), seeds_crew(workers)

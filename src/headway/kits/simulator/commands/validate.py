@@ -9,9 +9,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli import Output, Session, quoted, renders, verb
 
 SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 _SHOWN = 20
@@ -31,8 +29,7 @@ def validate(session: Session, file: Path, sandbox: str, workers: int) -> int:
     Results are kept in FILE.outcomes.jsonl beside the problems; a second run judges only what is new.
     """
     from headway.kits.simulator.problem import read_problems
-    from headway.kits.simulator.validate import judges
-    from headway.kits.simulator.validate import validate as validated
+    from headway.kits.simulator.validate import judges, validate as validated
 
     problems = read_problems(file)
     begun = time.perf_counter()

@@ -15,21 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import HeadwayError
-from headway.nouns.kit import Catalogue, load
+from headway.nouns import Catalogue, HeadwayError, PolicyRef, load
 
 if TYPE_CHECKING:
-    from headway.nouns.evidence import Evidence
-    from headway.nouns.protocols import Crew, Progress
-    from headway.observe.lags import ChangeLags
+    from headway.nouns import Crew, Evidence, Progress
+    from headway.observe import ChangeLags
     from headway.project.project.folder import Opened
-    from headway.promote.standing import CandidatePolicy, CurrentPolicy
-    from headway.prove.about import About
-    from headway.prove.diagnostics import Window
-    from headway.prove.guards import GuardRule
-    from headway.prove.log import Log
-    from headway.prove.power import Planned
+    from headway.promote import CandidatePolicy, CurrentPolicy
+    from headway.prove import About, GuardRule, Log, Planned, Window
     from headway.settings import TaskSettings
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from headway.nouns.records import Candidate, Decision, Settled, Situation
+from headway.nouns import Candidate, Decision, Settled, Situation
 
 ARMS = ("blue", "green", "red")
 CANDIDATES = tuple(Candidate(name) for name in ARMS)
