@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.observe.database import placeholders
 from headway.observe.engines import open_database
 from headway.observe.migrations import MIGRATIONS
 from headway.observe.query import Query
@@ -9,8 +10,8 @@ from headway.observe.totals import DERIVED
 from headway.promote.ledger import Ledger
 from tests.observe.test_copy_store import everything, fill
 
-NEWEST = "0013_even_pairs"
-ADDED = ("0009_ledger_index_and_details", "0010_imported_order", "0011_totals", "0012_decisions_by_candidates", NEWEST)
+NEWEST = "0014_units"
+ADDED = tuple(name for name, _ in MIGRATIONS if name >= "0009")
 
 
 def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keeps_all_rows(ground, place):
@@ -24,9 +25,11 @@ def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keep
         connection.execute("ALTER TABLE imported DROP COLUMN place")
         for name in DERIVED:
             connection.execute(f"DROP TABLE {name}")
-        for name in ("settled_first", "episodes_by_task", "even_pairs"):
+        for name in ("settled_first", "episodes_by_task", "even_pairs", "decisions_by_unit"):
             connection.execute(f"DROP INDEX {name}")
-        connection.execute("DELETE FROM migrations WHERE name IN (?, ?, ?, ?, ?)", ADDED)
+        for name in ("unit", "position"):
+            connection.execute(f"ALTER TABLE decisions DROP COLUMN {name}")
+        connection.execute(f"DELETE FROM migrations WHERE name IN ({placeholders(ADDED)})", ADDED)
     before = everything(ground.database)
     again = open_database(place)
     after = everything(again)
@@ -34,6 +37,8 @@ def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keep
         assert after.pop(name) == []
     assert [row[0] for row in after.pop("migrations")] == [name for name, _ in MIGRATIONS]
     del before["migrations"]
+    assert {row[-2:] for row in after["decisions"]} == {(None, None)}  # no unit, no position
+    after["decisions"] = [row[:-2] for row in after["decisions"]]
     assert after == before
     assert Ledger(again, Query(again)).heads("route").expects == "aaaa"
     again.close()

@@ -127,6 +127,9 @@ export interface DecisionRequest {
   step?: number | null;
   role?: string;
   id?: string | null;
+  idempotency_key?: string | null;
+  unit?: string | null;
+  position?: number | null;
   masks?: Record<string, (boolean | string)[] | Record<string, (boolean | string)[]>> | null;
 }
 

@@ -74,15 +74,15 @@ export class Headway {
     };
   }
 
-  /** Choose one of the candidates; it is durably logged when this resolves. The same `id` gives the same answer. */
+  /** Choose one of the candidates; it is durably logged when this resolves. The same `id` or `idempotency_key` gives the same answer. */
   decide(task: string, text = "", candidates?: Candidate[], details: Details = {}): Promise<DecisionAnswer> {
-    const body = { ...details, task, text, id: details.id ?? decisionId(), ...(candidates && { candidates }) };
+    const body = named({ ...details, task, text, ...(candidates && { candidates }) });
     return this.request("POST /v1/decisions", { body, repeatable: true });
   }
 
   /** Up to 1,000 decisions at once: all of them are stored, or none. */
   async decideMany(asks: Ask[]): Promise<DecisionAnswer[]> {
-    const decisions = asks.map((ask) => ({ ...ask, id: ask.id ?? decisionId() }));
+    const decisions = asks.map(named);
     return (await this.request("POST /v1/decisions/batch", { body: { decisions }, repeatable: true })).decisions;
   }
 
@@ -291,6 +291,11 @@ function checkedUrl(url: string): string {
 function badUrl(cause?: unknown): InvalidInput {
   const hint = "Write http://127.0.0.1:8765; put a key into `key`, not into the address.";
   return new InvalidInput("This is not the address of a server.", { code: "bad_url", hint, cause });
+}
+
+/** With an id of its own, so that a retry counts once, unless its name or its place in a request names it already. */
+function named(ask: DecisionRequest): DecisionRequest {
+  return ask.idempotency_key == null && ask.unit == null ? { ...ask, id: ask.id ?? decisionId() } : ask;
 }
 
 function encoded(body: unknown): string {

@@ -61,6 +61,9 @@ class DecideOptions(TypedDict, total=False):
     step: int | None
     role: str
     id: str | None
+    idempotency_key: str | None  # your name of the request: the same one twice is the same decision
+    unit: str | None  # the first decision of the request that this one is a later attempt of
+    position: int | None  # the number of that attempt, 1 if omitted
     masks: Mapping[str, Any] | None  # tasks of several heads: what each allows now
 
 
@@ -139,7 +142,10 @@ class ServerVerbs:
     def decide(
         self, task: str, text: str = "", candidates: Iterable[Offer] | None = None, **details: Unpack[DecideOptions]
     ) -> ServerCall[Decided]:
-        """Choose one of the candidates; it is durably logged when this returns. The same `id` gives the same answer."""
+        """Choose one of the candidates; it is durably logged when this returns.
+
+        The same `id` or `idempotency_key` gives the same answer.
+        """
         body = _decision({**details, "task": task, "text": text, "candidates": candidates})
         return ServerCall(method="POST", path="/v1/decisions", body=encoded(body), read=Decided.read)
 
@@ -303,7 +309,10 @@ def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:
     body = {name: value for name, value in ask.items() if value is not None}
     if "candidates" in body:
         body["candidates"] = [offer_body(offer) for offer in body["candidates"]]
-    body["id"] = parse_decision_id(body["id"]) if "id" in body else decision_id(time.time())
+    if "id" in body:
+        body["id"] = parse_decision_id(body["id"])
+    elif "idempotency_key" not in body and "unit" not in body:  # these name the decision already
+        body["id"] = decision_id(time.time())
     return body
 
 

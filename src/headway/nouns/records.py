@@ -127,10 +127,12 @@ class Decision:
     seed: int
     at: float  # seconds since the epoch, UTC
     source: Source = "real"
-    draw_id: str = ""  # the draw that a later decision of a sticky episode repeats; empty if it is its own
+    draw_id: str = ""  # the decision that settles for this one: a sticky episode's draw, a request's first attempt
     assigned: str = ""  # under a canary: the policy assigned to this draw
     state_seq: int = 0  # online families: the last settled row in the state that decided
     key: str = ""  # name of the API key of the request
+    unit: str = ""  # what shares one outcome with others: the first decision of its request, or its episode
+    position: int = 0  # in the unit: the number of the attempt or step; only the first one, 0, counts
     seq: int = 0  # order in the store; 0 until stored
 
     @property

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
-from headway.nouns import Damaged
-from headway.observe.migrations import MIGRATIONS
+from headway.nouns.errors import Damaged
+from headway.observe.migrations import MIGRATIONS, UNITS
 
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
@@ -121,6 +121,8 @@ class Database(ABC):
         """Apply the migrations that this store lacks; refuse a store that a newer Headway wrote."""
         if self._applied() == {name for name, _ in MIGRATIONS}:
             return
+        from headway.observe.units import fold_attempts
+
         with self.transaction() as connection:
             for statement in self._statements(_MIGRATIONS_TABLE):
                 connection.execute(statement)
@@ -136,6 +138,8 @@ class Database(ABC):
                 if name not in done:
                     for statement in self._statements(script):
                         connection.execute(statement)
+                    if name == UNITS:
+                        fold_attempts(connection)
                     connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time.time() * 1e6)))
 
     def _statements(self, script: str) -> list[str]:

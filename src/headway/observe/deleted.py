@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns import Damaged
 from headway.observe.database import Connection, Database
 from headway.observe.experience import Part, SplitBy, part_of
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, LEADS, decision_from_row, microseconds
 
 if TYPE_CHECKING:
     from headway.observe.query import Query
@@ -45,7 +45,7 @@ def action_code(action: str) -> str:
 
 def count_deleted(connection: Connection, where: str, values: Sequence[Any]) -> None:
     """Add the draws that a deletion is about to remove and that a proof could have read."""
-    tasks = f"SELECT d.task_id, {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.draw IS NULL"
+    tasks = f"SELECT d.task_id, {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE {LEADS}"
     counts: Counter[tuple[int, str]] = Counter()
     for task, *row in connection.execute(f"{tasks} AND d.seq IN (SELECT seq FROM decisions WHERE {where})", values):
         with suppress(Damaged):  # no proof can read it

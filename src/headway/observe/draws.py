@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
-from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
+from headway.observe.rows import LEADS, OUTCOME_WIDTH, STATUSES, decode_candidates
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -69,7 +69,7 @@ def draws(database: Database, task_id: int, *, after: int = 0) -> Draws:
     """Reads one short row per decision; `after`: only those that were stored after this one."""
     pages = database.pages(
         f"SELECT d.seq, d.at, d.candidate_set_id, d.action, COALESCE(s.status, {_PENDING}) FROM decisions d "
-        f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
+        f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND {LEADS} AND d.seq > ? ORDER BY d.seq LIMIT ?",
         (task_id,),
         after=after,
         size=20_000,

@@ -15,8 +15,9 @@ from headway.observe.rows import dumps
 
 INSERT = (
     "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
-    "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq, "
+    "unit, position) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 TOGETHER = 64  # rows per statement
 _HEAD, _, _TAIL = INSERT.partition("VALUES ")
@@ -159,6 +160,8 @@ def row_of(
         id_bytes(decision.draw_id) if decision.draw_id else None,
         intern.name("assigned", decision.assigned) if decision.assigned else None,
         decision.state_seq,
+        id_bytes(decision.unit) if decision.unit else None,
+        decision.position or None,
     )
 
 
@@ -181,6 +184,7 @@ def alike(prepared: Sequence[Prepared]) -> bool:
             and here.role == role
             and here.step is None
             and not decision.draw_id
+            and not decision.unit
             and not decision.assigned
         ):
             return False

@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from headway.observe.database import Database, placeholders
 from headway.observe.draws import OPEN_SHARE, action_names
+from headway.observe.rows import LEADS
+from headway.observe.units import has_units
 
 if TYPE_CHECKING:
     from headway.observe.query import Query
@@ -111,7 +113,7 @@ def _sample(database: Database, query: Query, task: str) -> list[tuple[Any, ...]
     sql = (
         "SELECT d.seq, d.id, d.at, d.candidate_set_id, d.action, i.decision IS NOT NULL, d.episode FROM decisions d "
         "LEFT JOIN imported i ON i.decision = d.id "
-        f"WHERE d.task_id = ? AND (d.seq / {_BLOCK}) % ? = 0 AND d.draw IS NULL ORDER BY d.seq"
+        f"WHERE d.task_id = ? AND (d.seq / {_BLOCK}) % ? = 0 AND {LEADS} ORDER BY d.seq"
     )
     return list(database.query(sql, (query.name_id("task", task), every)))
 
@@ -156,10 +158,15 @@ def _page_times(
     for place in page:
         if rows[place][6] is not None:
             episodes.setdefault(bytes(rows[place][6]), []).append(place)
+    units = has_units(database)
+    if episodes or units:
+        repeats = {bytes(rows[place][1]): [place] for place in page if units or rows[place][6] is not None}
+        joined = f"SELECT f.draw, {columns} JOIN decisions f ON f.id = g.subject WHERE f.draw IN ({{}}){only}"
+        queries.append((repeats, f"{joined} GROUP BY 1, 2"))
     if episodes:
-        repeats = {bytes(rows[place][1]): [place] for place in page if rows[place][6] is not None}
-        joined = f"SELECT f.draw, {columns} JOIN decisions f ON f.id = g.subject"
-        queries += [(repeats, f"{joined} WHERE f.draw IN ({{}}){only} GROUP BY 1, 2"), (episodes, queries[0][1])]
+        queries.append((episodes, queries[0][1]))
+        if units:  # the steps of episodes that are one unit
+            queries.append((episodes, f"{joined} GROUP BY 1, 2".replace("f.draw", "f.unit")))
     return [
         (place, name, began, ended)
         for places, sql in queries

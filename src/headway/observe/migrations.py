@@ -9,6 +9,8 @@ from headway.files import read_regular
 
 EVEN_PAIR = "length(probabilities) = 16 AND propensity BETWEEN 0.4999 AND 0.5001"  # two, each drawn with probability ½
 
+UNITS = "0014_units"  # also folds the attempts that older versions stored
+
 
 def _migrations() -> tuple[tuple[str, str], ...]:
     """(name, script) of every step; `-- 0001_name` begins one, other comments are for readers."""

@@ -127,3 +127,10 @@ CREATE INDEX decisions_by_candidates ON decisions (task_id, candidate_set_id, se
 -- An index of every decision made a batch of them a sixth slower; comparisons are draws with probability ½.
 DROP INDEX decisions_by_candidates;
 CREATE INDEX even_pairs ON decisions (task_id, seq) WHERE {even_pair};
+
+-- 0014_units
+-- What shares one outcome with others: the first decision of its request, or its episode; and the attempt or step.
+-- Empty: a decision for itself, and the first one. Attempts that were linked by signals are folded (see `units`).
+ALTER TABLE decisions ADD COLUMN unit {bytes};
+ALTER TABLE decisions ADD COLUMN position {int};
+CREATE INDEX decisions_by_unit ON decisions (unit) WHERE unit IS NOT NULL;

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headway.nouns import SOURCES, id_bytes
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
-from headway.observe.rows import microseconds
+from headway.observe.rows import LEADS, microseconds
 
 _CONTENT = "d.text, d.state, d.step, d.candidate_set_id, d.probabilities, d.action, d.seed"
 _LEAST = 5  # pairs that repeat one another before anything is called a copy
@@ -57,7 +57,7 @@ def ahead(database: Database, query: Query, task: str, now: float) -> int:
 def same_moment(database: Database, query: Query, task: str, *, but: Collection[str] = ()) -> SameMoment:
     """How decisions that something else made share their times and contents, `but` fields of the state apart."""
     where = (
-        "FROM decisions d WHERE d.task_id = ? AND d.draw IS NULL AND "
+        f"FROM decisions d WHERE d.task_id = ? AND {LEADS} AND "
         "(d.source = ? OR d.config_id IN (SELECT id FROM configs WHERE hash = 'elsewhere'))"
     )
     values = (query.name_id("task", task), SOURCES.index("imported"))

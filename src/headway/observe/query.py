@@ -26,6 +26,7 @@ from headway.observe.outcomes import with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
+    LEADS,
     OUTCOME_COLUMNS,
     SETTLED_COLUMNS,
     SETTLED_TABLES,
@@ -35,6 +36,7 @@ from headway.observe.rows import (
     settled_from_row,
 )
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
+from headway.observe.units import unit_signals
 
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
@@ -49,6 +51,7 @@ class Query:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ids: dict[tuple[str, str], int] = {}
+        self._signals: dict[int, str] = {}
         self.decoded = DecodedDecisions(database)
 
     def name_id(self, kind: str, name: str) -> int:
@@ -239,7 +242,7 @@ class Query:
         return settled_from_row(rows[0])
 
     def values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
-        """Live signal values per subject, averaged over raters."""
+        """Live signal values per subject, averaged over raters; of its whole request or episode if it has one."""
         values: dict[bytes, dict[str, list[float]]] = {}
         for chunk in chunks(subjects, 1000):
             rows = self._database.query(
@@ -250,10 +253,20 @@ class Query:
             )
             for subject, name, value in rows:
                 values.setdefault(subject, {}).setdefault(name, []).append(value)
+        for subject, folded in unit_signals(self._database, subjects).items():
+            values[subject] = {}
+            for _, number, value in folded:
+                values[subject].setdefault(self._signal_name(number), []).append(value)
         return {
             subject: {name: sum(sorted(ratings)) / len(ratings) for name, ratings in sorted(by_name.items())}
             for subject, by_name in values.items()
         }
+
+    def _signal_name(self, number: int) -> str:
+        known = self._signals.get(number)
+        if known is None:
+            known = self._signals[number] = self._database.query("SELECT name FROM names WHERE id = ?", (number,))[0][0]
+        return known
 
     def signal_names(self, task: str, *, most: int = 1000) -> list[str]:
         """The signals that the latest decisions of a task have got, by name."""
@@ -312,8 +325,8 @@ class Query:
             return sum(total.settled for total in totals if total.source != mined)
         values: tuple[Any, ...] = (task_id, after)
         sql = "SELECT COUNT(*) FROM settled s WHERE s.task_id = ? AND s.seq > ? AND s.replaces IS NULL"
-        if any(total.source == mined for total in totals):  # else the decisions need not be read
-            sql += " AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source = ?)"
+        if any(total.source == mined or total.repeats for total in totals):  # else the decisions need not be read
+            sql += f" AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source <> ? AND {LEADS})"
             values += (mined,)
         return int(self._database.query(sql, values)[0][0])
 
@@ -329,7 +342,8 @@ class Query:
         """Settled decisions whose propensity is known, or is not, without mined ones; counting stops at `most`."""
         rows = self._database.query(
             "SELECT COUNT(*) FROM (SELECT 1 FROM settled s JOIN decisions d ON d.seq = s.decision "
-            f"WHERE s.task_id = ? AND s.replaces IS NULL AND d.source <> ? AND d.propensity {'>' if known else '='} 0 "
+            f"WHERE s.task_id = ? AND s.replaces IS NULL AND d.source <> ? AND {LEADS} "
+            f"AND d.propensity {'>' if known else '='} 0 "
             "LIMIT ?) AS judged",
             (self.name_id("task", task), SOURCES.index("mined"), most),
         )

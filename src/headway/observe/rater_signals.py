@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headway.nouns import Status, episode_id, id_bytes
 from headway.observe.database import Database, placeholders
+from headway.observe.units import unit_signals
 
 SignalsByRater = Mapping[str, Sequence[tuple[str, float]]]
 _NOBODY: SignalsByRater = {}
@@ -33,6 +34,7 @@ class RaterSignals:
         self._only: SignalsByRater | None = {raters[0]: ()} if len(raters) == 1 else None
         self._alone: dict[int, SignalsByRater] = {number: {name: ()} for number, kind, name in rows if kind == "rater"}
         counting = [number for number, kind, name in rows if kind == "signal" and (names is None or name in names)]
+        self._counts = None if names is None else frozenset(counting)
         self._counting = "" if names is None else f" AND g.name_id IN ({', '.join(map(str, counting)) or '0'})"
 
     def of(self, rows: Sequence[tuple[bytes, str, str | None, Status]]) -> list[SignalsByRater]:
@@ -66,7 +68,15 @@ class RaterSignals:
                 several.append(subject)
         for subject, ratings in self._ratings("g.subject", "signals g", several).items():
             raters[subject] = self._by_rater(ratings)
-        return raters
+        return raters | self._units(ids)
+
+    def _units(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
+        """Decisions that are one unit with others: the signals of the whole unit."""
+        counting = {
+            unit: [(rater, name, value) for rater, name, value in given if self._counts is None or name in self._counts]
+            for unit, given in unit_signals(self._database, ids).items()
+        }
+        return {unit: self._by_rater(given) for unit, given in counting.items() if given}
 
     def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, SignalsByRater]:
         """Decisions (id, episode) in episodes: their own signals, those of their repeats and those of the episode."""
@@ -78,7 +88,7 @@ class RaterSignals:
         for draw, episode in rows:
             if episode in of_episode:
                 ratings.setdefault(draw, []).extend(of_episode[episode])
-        return {draw: self._by_rater(rows) for draw, rows in ratings.items()}
+        return {draw: self._by_rater(rows) for draw, rows in ratings.items()} | self._units(ids)
 
     def _ratings(self, key: str, tables: str, ids: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
         """By `key`, among `ids`: (rater, signal, value) of every live signal that counts."""

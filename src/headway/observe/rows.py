@@ -20,7 +20,8 @@ _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 DECISION_COLUMNS = (
     "d.seq, d.id, t.name, e.name, d.step, d.at, d.text, d.state, c.body, d.probabilities, d.action, d.propensity, "
-    "p.ref, p.hash, d.seed, g.hash, x.name, d.source, r.name, k.name, d.draw, a.name, d.state_seq, g.body"
+    "p.ref, p.hash, d.seed, g.hash, x.name, d.source, r.name, k.name, d.draw, a.name, d.state_seq, g.body, "
+    "d.unit, d.position"
 )
 DECISION_TABLES = (
     "decisions d JOIN names t ON t.id = d.task_id JOIN candidate_sets c ON c.id = d.candidate_set_id "
@@ -36,6 +37,8 @@ SETTLED_COLUMNS = f"{OUTCOME_COLUMNS}, {DECISION_COLUMNS}"
 SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
     "decisions d JOIN", "decisions d ON d.seq = s.decision JOIN", 1
 )
+# The decisions that count: not those that repeat a draw, and of a request or an episode only the first one.
+LEADS = "d.draw IS NULL AND d.position IS NULL"
 _WIDTH = DECISION_COLUMNS.count(",") + 1
 OUTCOME_WIDTH = 7
 
@@ -102,6 +105,7 @@ def decision_from_row(row: Sequence[Any]) -> Decision:
 def _decision(row: Sequence[Any]) -> Decision:
     (seq, raw, task, episode, step, at, text, state, body, blob, action, propensity,
      ref, digest, seed, config_hash, exploration, source, role, key, draw, assigned, state_seq, config,
+     unit, position,
      ) = row  # fmt: skip
     candidates = decode_candidates(body)
     known = _NOTHING if state == "{}" else loads(state)
@@ -142,6 +146,8 @@ def _decision(row: Sequence[Any]) -> Decision:
         assigned=assigned or "",
         state_seq=state_seq,
         key=key,
+        unit=id_text(unit) if unit else "",
+        position=position or 0,
         seq=seq,
     )
 

@@ -18,6 +18,7 @@ from headway.observe.database import Database, chunks, placeholders
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
+    LEADS,
     STATUSES,
     decision_from_row,
     decode_candidates,
@@ -116,7 +117,7 @@ def _conditions(wanted: DecisionFilter) -> tuple[str, list[Any]]:
     if wanted.policy is not None:
         add("d.policy_id IN (SELECT id FROM policies WHERE ref = ?)", wanted.policy)
     if wanted.status == "pending":
-        add(f"(s.seq IS NULL OR s.status = {STATUSES.index('pending')}) AND d.draw IS NULL")
+        add(f"(s.seq IS NULL OR s.status = {STATUSES.index('pending')}) AND {LEADS}")
     elif wanted.status is not None:
         add("s.status = ?", STATUSES.index(wanted.status))
     for condition, bound in (("s.reward >= ?", wanted.reward_from), ("s.reward <= ?", wanted.reward_to)):

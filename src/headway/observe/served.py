@@ -22,7 +22,7 @@ from headway.nouns import SOURCES, Floats
 from headway.observe.database import Database, placeholders
 from headway.observe.draws import Draws
 from headway.observe.query import Query
-from headway.observe.rows import STATUSES, decode_candidates
+from headway.observe.rows import LEADS, STATUSES, decode_candidates
 
 MOST = 50_000  # decisions that are kept; older ones are forgotten
 _ACTIONS = 50  # the most frequent ones are told apart; the others count as one
@@ -151,7 +151,7 @@ class ServedRows:
         sources = ", ".join(str(SOURCES.index(source)) for source in ("mined", "imported"))
         pages = self._database.pages(
             "SELECT d.seq, d.at, d.candidate_set_id, d.action, d.probabilities, d.role_id, d.assigned_id, d.policy_id, "
-            f"d.config_id FROM decisions d WHERE d.task_id = ? AND d.draw IS NULL AND d.source NOT IN ({sources}) "
+            f"d.config_id FROM decisions d WHERE d.task_id = ? AND {LEADS} AND d.source NOT IN ({sources}) "
             "AND d.seq > ? ORDER BY d.seq LIMIT ?",
             (task_id,),
             after=self._decided,

@@ -1,8 +1,9 @@
 """Settling: append a row when the outcome of a decision is known, in the order in which outcomes become known.
 
 A decision settles when its required signals have arrived, when it failed, or when the task's waiting time has passed.
-If its signals change later, another row replaces the first; no row is updated. The unit is the *draw*: later decisions
-of a sticky episode add their signals to the decision that made the draw, and never settle themselves.
+If its signals change later, another row replaces the first; no row is updated. Later decisions of a sticky episode,
+and the attempts of a request after the first, add their signals to the decision that made the draw, and never settle
+themselves. The steps of an episode that is one unit all settle with its outcome, for learners (see `units`).
 
 Water marks are sequence numbers of the store, never ids or times: clients supply ids, and rewards arrive late.
 """
@@ -18,6 +19,7 @@ from headway.observe.database import Connection, Database, placeholders
 from headway.observe.early_signals import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
+from headway.observe.units import has_units, unit_signals
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
 Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
@@ -183,14 +185,21 @@ class _Settler:
         if not subjects:
             return []
         marks = placeholders(subjects)
+        steps = ""  # the other steps of an episode that is one unit
+        if has_units(self._database):
+            steps = (
+                "UNION SELECT o.seq FROM decisions d JOIN decisions o ON o.unit = d.unit WHERE d.draw IS NULL "
+                f"AND o.draw IS NULL AND d.id IN ({marks}) AND +d.task_id = ?"
+            )
         # The + keeps SQLite from scanning all decisions of the task (it assumes that a task has ten) instead of
         # looking these up: a page would cost as much as the whole store.
         rows = self._database.query(
             f"SELECT d.seq FROM decisions d WHERE d.id IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
             f"UNION SELECT r.seq FROM decisions d JOIN decisions r ON r.id = d.draw WHERE d.id IN ({marks}) "
             "AND +d.task_id = ? "
-            f"UNION SELECT d.seq FROM decisions d WHERE d.episode IN ({marks}) AND d.draw IS NULL AND +d.task_id = ?",
-            (*subjects, self._task_id) * 3,
+            f"UNION SELECT d.seq FROM decisions d WHERE d.episode IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
+            f"{steps}",
+            (*subjects, self._task_id) * (4 if steps else 3),
         )
         return sorted(row[0] for row in rows)
 
@@ -225,8 +234,9 @@ class _Settler:
         if not draws:
             return []
         marks = placeholders(draws)
-        rows = self._database.query(f"SELECT seq, at FROM decisions WHERE seq IN ({marks})", draws)
-        made_at: dict[int, int] = dict(rows)
+        rows = self._database.query(f"SELECT seq, at, id FROM decisions WHERE seq IN ({marks})", draws)
+        made_at = {seq: at for seq, at, _ in rows}
+        units = unit_signals(self._database, [raw for *_, raw in rows])
         ratings: dict[int, dict[str, list[float]]] = {}
         # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         for seq, name_id, value in self._database.query(
@@ -239,6 +249,11 @@ class _Settler:
             (*draws,) * 3,
         ):
             ratings.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
+        for seq, _, raw in rows if units else ():
+            if raw in units:
+                ratings[seq] = {}
+                for _, name_id, value in units[raw]:
+                    ratings[seq].setdefault(self._name(name_id), []).append(value)
         judged = []
         for seq in draws:
             # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.

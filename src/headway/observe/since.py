@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headway.observe.rows import LEADS
+
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
@@ -37,7 +39,7 @@ def first_decided(database: Database, query: Query, task: str) -> float:
 def latest_draws(database: Database, query: Query, task: str, most: int) -> list[int]:
     """The store's numbers of the latest draws of a task, oldest first."""
     rows = database.query(
-        "SELECT seq FROM decisions WHERE task_id = ? AND draw IS NULL ORDER BY seq DESC LIMIT ?",
+        f"SELECT d.seq FROM decisions d WHERE d.task_id = ? AND {LEADS} ORDER BY d.seq DESC LIMIT ?",
         (query.name_id("task", task), most),
     )
     return [int(seq) for (seq,) in reversed(rows)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -37,7 +38,13 @@ from headway.observe.insert import (
     stamped,
 )
 from headway.observe.names import Interner
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
+from headway.observe.rows import (
+    DECISION_COLUMNS,
+    DECISION_TABLES,
+    decision_from_row,
+    microseconds,
+)
+from headway.observe.units import ATTEMPT, PROXY, fold_attempts
 from headway.observe.writer import Writer
 
 _T = TypeVar("_T")
@@ -160,10 +167,13 @@ class Store:
             episode, step = None, decision.situation.step
             if decision.situation.episode is not None:
                 first = bool(opening) and opening[place]
-                episode, step, earlier = self._enter_episode(connection, intern, decision, first)
+                episode, step, place_in, earlier = self._enter_episode(connection, intern, decision, first)
                 if earlier is not None:
                     stored.append(earlier)
                     continue
+                if is_episode(decision.unit):
+                    decision = replace(decision, position=place_in)
+                    item = item._replace(decision=decision)
             row = connection.execute(_INSERT_ONE, row_of(intern, item, configs, episode, step)).fetchone()
             stored.append(
                 self._same_request(connection, decision, item.raw) if row is None else stamped(decision, row[0], step)
@@ -207,8 +217,8 @@ class Store:
 
     def _enter_episode(
         self, connection: Connection, intern: Interner, decision: Decision, opening: bool
-    ) -> tuple[bytes, int, Decision | None]:
-        """The episode's id and the step of this decision, or the stored decision that has the same id."""
+    ) -> tuple[bytes, int, int, Decision | None]:
+        """The episode's id, the step of this decision and its position, or the stored decision that has the same id."""
         situation = decision.situation
         name = situation.episode or ""
         episode = id_bytes(episode_id(situation.task, name))
@@ -229,7 +239,7 @@ class Store:
         if known is not None:
             row = connection.execute("SELECT 1 FROM decisions WHERE id = ?", (raw,)).fetchone()
             if row is not None:
-                return episode, 0, self._same_request(connection, decision, raw)
+                return episode, 0, 0, self._same_request(connection, decision, raw)
             if known[1] is not None:
                 raise Conflict(
                     f"The episode {name!r} has ended ({known[1]}).",
@@ -243,7 +253,8 @@ class Store:
             )
         step = situation.step
         if step is None:
-            return episode, 0 if last is None else last + 1, None
+            step = 0 if last is None else last + 1
+            return episode, step, step, None
         taken = connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone()
         if taken is not None:
             raise Conflict(
@@ -251,7 +262,7 @@ class Store:
                 code="step_conflict",
                 hint=f"The next free step is {last + 1}; omit `step` to use it.",
             )
-        return episode, step, None
+        return episode, step, 0 if last is None else max(1, step), None
 
     def keep_details(self, decision: str, kit: str, name: str, data: bytes) -> None:
         """Store a detail of a kit with a stored decision; replaces an existing detail of that name."""
@@ -339,6 +350,8 @@ class Store:
         ).fetchone()
         if live is not None:
             connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (seq, live[0]))
+        if signal.name == ATTEMPT and signal.rater == PROXY and signal.label:
+            fold_attempts(connection, [subject])
         return 1
 
     # -- several at once

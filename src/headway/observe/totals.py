@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from headway.nouns import SOURCES
 from headway.observe.database import Connection, Database
-from headway.observe.rows import STATUSES
+from headway.observe.rows import LEADS, STATUSES
 
 DERIVED = ("totals_upto", "daily_totals", "action_totals")  # tables that are computed from others
 DAY = 86_400_000_000  # microseconds
@@ -39,7 +39,7 @@ class DayTotal:
     day: int  # since 1970, UTC
     source: int
     decisions: int = 0
-    repeats: int = 0  # of a draw in a sticky episode: they have no outcome
+    repeats: int = 0  # of a draw, a request or an episode: they do not count
     signals: int = 0
     settled: int = 0  # first outcomes
     rewarded: int = 0
@@ -63,6 +63,7 @@ class Counts:
     """Row counts of a task."""
 
     decisions: int
+    units: int  # draws, requests and episodes: what gets one outcome
     signals: int
     episodes: int
     by_status: Mapping[str, int]
@@ -94,13 +95,14 @@ def row_counts(database: Database, task_id: int) -> Counts:
     """Counts of a task, from its totals by day."""
     totals = daily_totals(database, task_id)
     decisions = sum(total.decisions for total in totals)
+    units = decisions - sum(total.repeats for total in totals)
     by_status: dict[str, int] = {
         "pending": 0,
         "rewarded": sum(total.rewarded for total in totals),
         "failed": sum(total.failed for total in totals),
         "censored": sum(total.censored for total in totals),
     }
-    by_status["pending"] = decisions - sum(total.repeats for total in totals) - sum(by_status.values())
+    by_status["pending"] = units - sum(by_status.values())
     by_source: dict[str, int] = {}
     for total in totals:
         if total.decisions:
@@ -110,6 +112,7 @@ def row_counts(database: Database, task_id: int) -> Counts:
     episodes = database.query("SELECT COUNT(*) FROM episodes WHERE task_id = ?", (task_id,))[0][0]
     return Counts(
         decisions=decisions,
+        units=units,
         signals=sum(total.signals for total in totals),
         episodes=episodes,
         by_status=by_status,
@@ -221,8 +224,8 @@ def _write(
 def _counted(database: Database, task_id: int, marks: _Marks, upto: _Marks) -> _Days:
     days: _Days = {}
     for day, source, decisions, repeats, first, last in database.query(
-        f"SELECT at / {DAY}, source, COUNT(*), COUNT(draw), MIN(at), MAX(at) FROM decisions "
-        "WHERE task_id = ? AND seq > ? AND seq <= ? GROUP BY 1, 2",
+        f"SELECT at / {DAY}, source, COUNT(*), COUNT(CASE WHEN NOT ({LEADS}) THEN 1 END), MIN(at), MAX(at) "
+        "FROM decisions d WHERE task_id = ? AND seq > ? AND seq <= ? GROUP BY 1, 2",
         (task_id, marks.decisions, upto.decisions),
     ):
         _add(days, DayTotal(day, source, decisions, repeats, first_at=first, last_at=last))
@@ -234,7 +237,7 @@ def _counted(database: Database, task_id: int, marks: _Marks, upto: _Marks) -> _
 def _count_outcomes(database: Database, task_id: int, marks: _Marks, upto: _Marks, days: _Days) -> None:
     """Add the rows since the mark, and take the rows that they replace away."""
     # CROSS JOIN: SQLite keeps the order, and looks the decisions of these few rows up.
-    within = "s.task_id = ? AND s.seq > ? AND s.seq <= ? AND d.seq = s.decision"
+    within = f"s.task_id = ? AND s.seq > ? AND s.seq <= ? AND d.seq = s.decision AND {LEADS}"
     new = f"settled s CROSS JOIN decisions d WHERE {within}"
     replaced = f"settled s CROSS JOIN settled r CROSS JOIN decisions d WHERE {within} AND r.seq = s.replaces"
     for sign, columns, tables in ((1, _OUTCOMES.format("s"), new), (-1, _OUTCOMES.format("r"), replaced)):

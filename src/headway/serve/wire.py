@@ -36,6 +36,12 @@ Signals = Annotated[dict[SignalName, bool | float | None], Meta(min_length=1, ma
 ClientId = Annotated[str, Meta(max_length=80, description="Your own UUID: repeating the request is safe.")]
 
 
+First = Annotated[str, Meta(max_length=80, description="The first decision of a request; this is a later attempt.")]
+Idempotency = Annotated[
+    Name, Meta(description="Your own name of the request: repeating it with the same name gives the stored decision.")
+]
+
+
 class CandidateBody(strict):
     """A candidate with features: text and numbers."""
 
@@ -70,6 +76,11 @@ class DecisionRequest(strict):
     step: Annotated[int, Meta(ge=0, le=LARGEST - 1)] | None = None
     role: Annotated[str, Meta(max_length=200)] = ""
     id: ClientId | None = None
+    idempotency_key: Idempotency | None = None
+    unit: First | None = None
+    position: Annotated[int, Meta(ge=1, lt=2**31, description="The number of that attempt; 1 if omitted.")] | None = (
+        None
+    )
     masks: Masks | None = None
 
 

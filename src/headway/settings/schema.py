@@ -92,6 +92,7 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kind: Annotated[str, _ACTS] = "choice"
     traits: Annotated[Kind, _INSIDE] = CHOICE  # of its kind
     own: Annotated[Any, _INSIDE] = None  # the keys that only its kind has: a struct of the kit that brings it
+    unit: Literal["decision", "request", "episode"] = "decision"  # what gets one outcome
     actions: Annotated[tuple[str, ...], _SOME_ACTS] = ()  # empty: each decision has its own
     family: Annotated[str, _ACTS] = "bandit"
     # the quality

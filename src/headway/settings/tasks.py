@@ -55,6 +55,8 @@ def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
     own = _own(traits, table, catalogue)
     task = read(TaskSettings, filled, special, name=name, kind=kind, traits=traits, own=own)
     _check_state(table, task)
+    if task.sticky and task.unit == "episode":
+        raise table.error("unit", 'no "episode" beside sticky = true: an episode that keeps to one draw is one already')
     _check_actions(table, task)
     _check_conditions(table, task)
     _check_rewards(table, task)

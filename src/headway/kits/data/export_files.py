@@ -101,6 +101,7 @@ def _parquet(path: Path) -> Iterator[Write]:
         "clipped": arrow.bool_(),
         "seed": arrow.uint64(),
         "state_seq": arrow.int64(),
+        "position": arrow.int64(),
         "settled": arrow.int64(),
         "signals": arrow.list_(signal),
         "episode_signals": arrow.list_(signal),
@@ -130,6 +131,7 @@ _SIGNAL = ("name", "value", "label", "rater", "key", "at")
 _COLUMNS = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "policy_hash", "config_hash", "encoder", "exploration", "seed", "source", "draw",
+    "unit", "position",
     "assigned", "state_seq", "key", "status", "reward", "clipped", "weight", "reward_version", "settled", "signals",
     "episode_signals", "details",
 )  # fmt: skip

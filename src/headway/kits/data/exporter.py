@@ -176,7 +176,7 @@ def records(database: Database, query: Query, wanted: ExportFilter, *, details: 
             status, reward, clipped, weight, reward_version, settled = outcomes.get(decision.seq, _NOTHING)
             of_episode = _episode(decision) if decision.situation.episode is not None else ""
             yield _record(decision) | {
-                "status": "repeats" if decision.draw_id else status,  # the draw settles for its repeats
+                "status": _status(decision, status),
                 "reward": reward,
                 "clipped": clipped,
                 "weight": weight,
@@ -232,10 +232,17 @@ def _record(decision: Decision) -> Record:
         "seed": decision.seed,
         "source": decision.source,
         "draw": decision.draw_id or None,
+        "unit": decision.unit or None,
+        "position": decision.position,
         "assigned": decision.assigned or None,
         "state_seq": decision.state_seq,
         "key": decision.key,
     }
+
+
+def _status(decision: Decision, status: str) -> str:
+    """The draw settles for its repeats, and the first attempt for the others."""
+    return "attempt" if decision.draw_id and decision.unit else "repeats" if decision.draw_id else status
 
 
 def _episode(decision: Decision) -> str:

@@ -14,13 +14,16 @@ import msgspec
 from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns import SOURCES, Candidate, Detail, InvalidInput, Value, parse_decision_id, unguarded
-from headway.observe import checked, from_text
+from headway.nouns.cell import unguarded
+from headway.nouns.errors import InvalidInput
+from headway.nouns.ids import id_bytes, id_text, parse_decision_id
+from headway.nouns.records import SOURCES, Candidate, Detail, Value
+from headway.observe.details import checked, from_text
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
     "propensity", "policy", "source", "signals", "details",
-    "settled",
+    "settled", "unit", "position",
 )  # fmt: skip
 _DERIVED = (
     "policy_hash", "config_hash", "encoder", "exploration", "seed", "draw", "assigned", "state_seq", "key", "status",
@@ -39,7 +42,8 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         identifier = parse_decision_id(name_of(row, "id"))
     except InvalidInput as error:
         raise Wrong("id", error.message, error.hint) from None
-    if row.get("draw"):
+    unit = name_of(row, "unit", optional=True)
+    if row.get("draw") and row["draw"] != unit:
         raise Wrong(
             "draw",
             "the decision repeats an earlier draw of its episode, and an import cannot restore that link.",
@@ -79,12 +83,21 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
         probabilities=probabilities,
         propensity=_propensity(row) if probabilities is None else None,
         policy=name_of(row, "policy", optional=True),
+        unit=_unit(unit),
+        position=integer(row, "position", words=True) or 0,
         source=next((known for known in SOURCES if known == source and known != "real"), "imported"),
         signals=tuple(_signal(signal, place) for place, signal in enumerate(signals)),
         details=_details(_decoded(row, "details", {}), identifier),
         place=integer(row, "settled", words=True),
         ignored=tuple(left),
     )
+
+
+def _unit(unit: str) -> str:
+    try:
+        return id_text(id_bytes(unit)) if unit else ""
+    except InvalidInput as error:
+        raise Wrong("unit", error.message, error.hint) from None
 
 
 def _details(raw: object, decision: str) -> tuple[Detail, ...]:

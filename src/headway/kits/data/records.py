@@ -44,8 +44,11 @@ class Record:
     schema: str = ""  # the variant of the format
     ignored: tuple[str, ...] = ()  # fields of the row that a record does not have
     id: str = ""  # of the decision; only Headway exports have it
+    idempotency_key: str = ""  # the name of the request, which is the same whoever stores it
     task: str = ""  # likewise
     policy: str = ""  # likewise
+    unit: str = ""  # likewise: the first decision of its request, or its episode
+    position: int = 0  # likewise
     details: tuple[Detail, ...] = ()  # likewise: what kits stored with it
     propensity: float | None = None  # likewise: of an action of several heads, which has no probabilities here
     place: int | None = None  # likewise: its place among the settled decisions

@@ -15,20 +15,16 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from headway.kits.data.records import Record
-from headway.nouns import ELSEWHERE, Conflict, Decision, HeadwayError, Signal, Situation, id_bytes, id_text
-from headway.observe import (
-    Database,
-    Query,
-    Store,
-    WriteTransaction,
-    chunks,
-    dumps,
-    encode_candidates,
-    microseconds,
-    placeholders,
-    read as read_details,
-    request_of,
-)
+from headway.nouns.errors import Conflict, HeadwayError
+from headway.nouns.ids import id_bytes, id_text, is_episode, keyed_id
+from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
+from headway.observe.database import Database, chunks, placeholders
+from headway.observe.details import read as read_details
+from headway.observe.insert import encode_candidates, request_of
+from headway.observe.query import Query
+from headway.observe.rows import dumps, microseconds
+from headway.observe.store import Store, WriteTransaction
+from headway.observe.units import ATTEMPT, fold_attempts
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
@@ -131,6 +127,9 @@ class RecordWriter:
         outcome = _hash(dumps([signals, record.ending, details] if details else [signals, record.ending]).encode())
         if record.id:
             return _Keyed(record, id_bytes(record.id), content, outcome, record.origin)
+        if record.idempotency_key:
+            identifier = keyed_id(record.task or self._origin.task, "", record.idempotency_key)
+            return _Keyed(record, id_bytes(identifier), content, outcome, record.origin or record.idempotency_key)
         identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._repeats.next(content)}"
         task = record.task or self._origin.task
         raw = bytearray(
@@ -254,6 +253,8 @@ class RecordWriter:
             "ON CONFLICT (subject, name_id, rater_id, key) DO NOTHING",
             signals,
         )
+        if linked := [row.id for row in fresh if any(one.name == ATTEMPT and one.label for one in row.record.signals)]:
+            fold_attempts(transaction.connection, linked)
         transaction.connection.executemany(
             "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest, place) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
@@ -348,6 +349,9 @@ class RecordWriter:
             seed=0,
             at=round(at * 1e6) / 1e6,
             source=record.source,
+            draw_id="" if is_episode(record.unit) else record.unit,
+            unit=record.unit,
+            position=record.position,
         )
 
 

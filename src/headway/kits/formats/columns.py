@@ -3,9 +3,9 @@
     --map text=question --map action=model --map reward=score --map propensity=p --map state.length=tokens
 
 Our names: text, action, reward, propensity, candidates (a JSON list, or separated by |), id, at, episode, step, role,
-source, failed, `state.NAME` and `signal.NAME`. Columns with these names need no mapping; other columns are ignored and
-reported. The probability of the action must be mapped or declared unknown (`--map propensity=unknown`), so that a
-missing probability is never assumed.
+source, failed, idempotency_key, `state.NAME` and `signal.NAME`. Columns with these names need no mapping; other columns
+are ignored and reported. The probability of the action must be mapped or declared unknown (`--map propensity=unknown`),
+so that a missing probability is never assumed.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from headway.nouns import SOURCES, Candidate, InvalidInput, Source, did_you_mean
 
 ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
+    "idempotency_key",
 )  # fmt: skip
 UNKNOWN = "unknown"
 _HEAD = 1000  # rows that are read to find the columns
@@ -127,6 +128,7 @@ class _Plan:
         return Record(
             line=line,
             origin=self._name(row, "id"),
+            idempotency_key=self._name(row, "idempotency_key"),
             action=action,
             candidates=candidates,
             text=self._text(row, "text"),

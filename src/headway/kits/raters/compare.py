@@ -59,7 +59,7 @@ def questions(project: Project, task: str, *, count: int, signal: str | None = N
     candidates = [
         _question(decision, name, agreements.get(name), ratings.get(decision.seq, []))
         for decision in project.query.latest(task, _LATEST)
-        if not decision.draw_id
+        if not decision.draw_id and not decision.position
     ]
     candidates.sort(key=lambda question: (-question.gain, -question.decision.seq))
     return candidates[:count]

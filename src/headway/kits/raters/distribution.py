@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.nouns import SOURCES
-from headway.observe import STATUSES, Database, Query, decode_candidates
+from headway.nouns.records import SOURCES
+from headway.observe.database import Database
+from headway.observe.query import Query
+from headway.observe.rows import LEADS, STATUSES, decode_candidates
 
 BINS = 40
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
@@ -79,7 +81,7 @@ def distribution(database: Database, query: Query, task: str, *, low: float, hig
         "COUNT(*), COUNT(s.reward), SUM(s.reward), SUM(s.reward * s.reward), MIN(s.reward), MAX(s.reward), "
         "SUM(COALESCE(s.clipped, 0)) "
         "FROM decisions d JOIN names r ON r.id = d.role_id JOIN candidate_sets c ON c.id = d.candidate_set_id "
-        f"LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} WHERE d.task_id = ? AND d.draw IS NULL "
+        f"LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} WHERE d.task_id = ? AND {LEADS} "
         "GROUP BY r.id, d.source, c.id, d.action, COALESCE(s.status, 0), bin",
         (low, width, task_id),
     ):

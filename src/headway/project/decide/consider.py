@@ -13,25 +13,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
-from headway.decide import Draw, Pipeline, sticky
-from headway.nouns import (
-    Candidate,
-    Conflict,
-    Decision,
-    Detail,
-    HeadwayError,
-    InvalidInput,
-    Situation,
-    Source,
-    decision_id,
-    hook,
-    parse_decision_id,
-)
+from headway.decide.acting import Draw, Pipeline, sticky
+from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
+from headway.nouns.ids import decision_id, is_episode
+from headway.nouns.kit import hook
+from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
 from headway.project.decide.elsewhere import recorded
-from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, situation_of
+from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, named_id, situation_of
+from headway.project.decide.units import of_unit
 
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
@@ -84,8 +76,8 @@ def decide(
 ) -> Decision:
     """Choose one of the candidates, log the choice with its exact probability, and return it.
 
-    A repeated `id` returns the stored decision. In a sticky task the first decision of an episode draws and the
-    later ones repeat it.
+    A repeated `id` or `idempotency_key` returns the stored decision. In a sticky task the first decision of an episode
+    draws and the later ones repeat it.
     """
     ask = Ask(task, text, candidates, details)
     if task in project.servings.blocking:
@@ -176,8 +168,9 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             situation = situation_of(task, text, details, project.redact)
             compared = compared and is_comparison(offered)
             serving = project.servings.evenly(settings) if compared else project.servings.of(settings)
-            if (identifier := details.get("id")) is not None:
-                parse_decision_id(identifier)
+            if settings.unit != "decision" or details.get("unit") is not None:
+                details = of_unit(project, settings, situation, details)
+            named_id(task, details)
             first, opening = None, False
             if settings.sticky and situation.episode is not None:
                 first = project.query.opening(task, situation.episode)
@@ -254,12 +247,10 @@ def _decisions(
     noise = os.urandom(8 * len(rows))
     decisions: list[Decision] = []
     for row, (situation, seed, draw, details) in enumerate(rows):
-        identifier = details.get("id")
+        unit = details.get("unit") or ""
         decisions.append(
             Decision(
-                id=decision_id(now, noise[8 * row : 8 * row + 8])
-                if identifier is None
-                else parse_decision_id(identifier),
+                id=named_id(situation.task, details) or decision_id(now, noise[8 * row : 8 * row + 8]),
                 situation=situation,
                 candidates=offered,
                 probabilities=draw.probabilities,
@@ -273,10 +264,12 @@ def _decisions(
                 seed=seed,
                 at=now,
                 source=project.source if "source" not in details else source_of(project, details),
-                draw_id=draw_id,
+                draw_id=draw_id or ("" if is_episode(unit) else unit),
                 assigned="" if not draw.assigned else serving.canary if draw.assigned == "canary" else serving.ref,
                 state_seq=serving.state_seq,
                 key=details.get("key", ""),
+                unit=unit,
+                position=details.get("position") or 0,
             )
         )
     return decisions
@@ -306,19 +299,23 @@ def record(
             hint="Let Headway decide it, or import an export of another project.",
         )
     now = project.clock()
-    identifier = details.get("id")
+    situation = situation_of(task, text, details, project.redact)
+    details = of_unit(project, settings, situation, details)
     decision = recorded(
-        situation_of(task, text, details, project.redact),
+        situation,
         project.offers.candidates(task, candidates, settings.actions),
         action=project.redact(action),
         propensity=propensity,
         probabilities=None if probabilities is None else tuple(probabilities),
         policy=policy,
         at=now if at is None else at,
-        id=decision_id(now) if identifier is None else parse_decision_id(identifier),
+        id=named_id(task, details) or decision_id(now),
         key=details.get("key", ""),
         source=source_of(project, details, "imported"),
     )
+    if unit := details.get("unit"):
+        draw = "" if is_episode(unit) else unit
+        decision = replace(decision, unit=unit, position=details.get("position") or 0, draw_id=draw)
     (stored,) = project.store.add([decision], {decision.config_hash: '{"encoder":""}'})
     _remember(project, (stored,))
     return stored

@@ -6,25 +6,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from headway.nouns import (
-    SOURCES,
-    Candidate,
-    InvalidInput,
-    PolicyRef,
-    Situation,
-    Source,
-    State,
-    UnknownName,
-    Value,
-    did_you_mean,
-)
-from headway.observe import Redactor
+from headway.nouns.checkpoint import PolicyRef
+from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
+from headway.nouns.ids import keyed_id, parse_decision_id
+from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
+from headway.observe.redact import Redactor
 
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
-_ASIDE = {"key", "id", "source"}  # fields that a policy does not see
+_ASIDE = {"key", "id", "source", "idempotency_key", "unit", "position"}  # fields that a policy does not see
 
 
 class Details(TypedDict, total=False):
@@ -38,6 +30,9 @@ class Details(TypedDict, total=False):
     id: str | None  # supplied by the client: the same id twice is the same decision
     key: str
     source: Source
+    idempotency_key: str | None  # the client's name of the request: the same one twice is the same decision
+    unit: str | None  # the first decision of the request that this one is a later attempt of
+    position: int | None  # the number of that attempt, from 1
 
 
 def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Situation:
@@ -55,6 +50,20 @@ def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Si
         step=_step(details.get("step")),
         role=details.get("role", ""),
     )
+
+
+def named_id(task: str, details: Details) -> str | None:
+    """The id that a caller gives a decision: itself, by an idempotency key, or by its place in a request."""
+    identifier, name = details.get("id"), details.get("idempotency_key")
+    if identifier is not None and name is None:
+        return parse_decision_id(identifier)
+    if name is not None:
+        if identifier is not None:
+            raise InvalidInput("A decision has an id or an idempotency_key, not both.", code="bad_id")
+        return keyed_id(task, details.get("key", ""), checked_name("request", name))
+    if (unit := details.get("unit")) is not None and (position := details.get("position")):
+        return keyed_id(task, details.get("key", ""), f"{unit}\0{position}")
+    return None
 
 
 class Offers:

@@ -60,7 +60,7 @@ class RowChecks:
         self._first, self._last = inf, -inf  # times of decisions that count
         counting = project.rewards(task).counting
         self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
-        self._steps = self._attempts = 0
+        self._steps = 0
         self.replays = Replays(project, self._decisions)
         self.training: Window | None = None
 
@@ -72,7 +72,7 @@ class RowChecks:
         What came of a decision is unknown where its result belongs to several: it counts at its worst value.
         """
         self._seen.clear()
-        self._kept = self._repeated = self._steps = self._attempts = 0
+        self._kept = self._repeated = self._steps = 0
         for row in rows:
             if self._together.copies and row.decision.claimed:
                 code = _content(row, self._unrepeated)
@@ -82,10 +82,9 @@ class RowChecks:
                 self._seen.add(code)
             self._kept += 1
             self._first, self._last = min(self._first, row.decision.at), max(self._last, row.decision.at)
-            step, attempt = row.decision.seq in self._shared.steps, row.decision.seq in self._shared.attempts
+            step = row.decision.seq in self._shared
             self._steps += step
-            self._attempts += attempt
-            yield replace(row, reward=None, status="pending", clipped=False, said={}) if step or attempt else row
+            yield replace(row, reward=None, status="pending", clipped=False, said={}) if step else row
 
     def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
         """Groups, clipping, and which rows have only the chosen action's probability."""
@@ -156,7 +155,7 @@ class RowChecks:
         """The evidence with these checks, and with what could not be checked."""
         diagnostics = [self._fitting(diagnostic) for diagnostic in evidence.diagnostics]
         diagnostics += [self._copies(), self._future()]
-        diagnostics = [*self._sharing(passed=evidence.statistic > evidence.threshold), *diagnostics]
+        diagnostics = [*self._sharing(), *diagnostics]
         return replace(
             evidence,
             diagnostics=tuple(diagnostics),
@@ -164,25 +163,17 @@ class RowChecks:
             unchecked=(*evidence.unchecked, *self._unchecked()),
         )
 
-    def _sharing(self, *, passed: bool) -> Iterator[Diagnostic]:
-        """Whether decisions have results of their own; attempts may not, if it passes with all at their worst."""
+    def _sharing(self) -> Iterator[Diagnostic]:
+        """Whether decisions have results of their own."""
         total = max(self._kept, 1)
-        several = "Cannot tell: several decisions share one result"
         if self._steps:
-            steps = f"{several}: {self._steps:,} of {total:,} are steps of an episode that is rated as a whole"
+            steps = "Cannot tell: several decisions share one result: "
+            steps += f"{self._steps:,} of {total:,} are steps of an episode that is rated as a whole"
             cure = (
-                "Rate every decision by itself; or set sticky = true, so that an episode keeps to one draw and its "
-                "result belongs to that; or let the policies practise and be proven in a world."
+                'Set unit = "episode", so that experiments draw a policy per episode and are judged by episode; or '
+                "sticky = true, so that an episode keeps to one draw; or rate every decision by itself."
             )
             yield at_most("episode_result", self._steps / total, MOST_SHARED, steps, cure)
-        if self._attempts:
-            attempts = f"{several}: {self._attempts:,} of {total:,} are attempts of requests that took more than one"
-            cure = (
-                "They count at their worst value. Fewer failures help: take an upstream that is down out of the "
-                "task's actions until it works again."
-            )
-            check = at_most("request_result", self._attempts / total, MOST_SHARED, attempts, cure)
-            yield replace(check, ok=True, cure="") if passed else check
 
     def _copies(self) -> Diagnostic:
         total = self._kept + self._repeated

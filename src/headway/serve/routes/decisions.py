@@ -90,6 +90,10 @@ def _ask(call: Call, body: DecisionRequest) -> Ask:
         details["role"] = body.role
     if body.id is not None:
         details["id"] = body.id
+    if body.idempotency_key is not None:
+        details["idempotency_key"] = body.idempotency_key
+    if body.unit is not None:
+        details["unit"], details["position"] = body.unit, body.position
     if body.episode is not None:
         details["episode"] = body.episode
     if body.step is not None:

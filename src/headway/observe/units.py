@@ -1,0 +1,145 @@
+"""Requests and episodes: several decisions with one outcome.
+
+A request is a decision and the attempts that followed it; its action and propensity are those of the first one. An
+episode is the decisions of one name, in a task with `unit = "episode"`. Every decision of a unit is stored, and the
+first one counts (`rows.LEADS`): its outcome is the whole unit's.
+
+    unit_signals(database, ids)              # what was said about the units of these decisions, folded
+    fold_attempts(connection)                # attempts that an older version stored as decisions with a link
+
+Money, time and tokens are added up. Of everything else the last word counts: of the last attempt or step that has it,
+and of the episode itself before any of its steps. A unit has failed if its last attempt or step has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from headway.nouns.errors import InvalidInput
+from headway.nouns.ids import id_bytes, id_text, is_episode, parse_decision_id
+from headway.observe.database import Connection, Database, chunks, placeholders
+from headway.observe.rows import STATUSES
+from headway.observe.totals import forget_totals
+
+ATTEMPT, PROXY = "attempt", "proxy:"  # the signal that links, and its rater: whoever links can hide a decision
+SUMMED = ("cost_usd", "latency_s", "prompt_tokens", "completion_tokens", "cached_tokens")
+_FAILED = "failed"
+_WHOLE = 2**62  # the position of what is said of an episode as a whole
+_PENDING = STATUSES.index("pending")
+_LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
+
+UnitSignal = tuple[int, int, float]  # rater, signal, value
+_Given = tuple[int, int, int, float]  # position, rater, signal, value
+
+
+def has_units(database: Database) -> bool:
+    """Whether any decision shares its outcome: 5 µs, so that others pay nothing else."""
+    return bool(database.query("SELECT 1 FROM decisions WHERE unit IS NOT NULL LIMIT 1"))
+
+
+def unit_signals(database: Database, ids: Collection[bytes]) -> dict[bytes, list[UnitSignal]]:
+    """What was said of the units of these decisions, by decision; those that are alone are not included."""
+    if not ids or not has_units(database):
+        return {}
+    unit_of: dict[bytes, bytes] = {}
+    for chunk in chunks(list(ids)):
+        marks = placeholders(chunk)
+        rows = database.query(
+            f"SELECT id, unit FROM decisions WHERE id IN ({marks}) AND unit IS NOT NULL "
+            f"UNION SELECT unit, unit FROM decisions WHERE unit IN ({marks})",
+            (*chunk, *chunk),
+        )
+        unit_of.update((bytes(decision), bytes(unit)) for decision, unit in rows)
+    names: Mapping[int, str] = dict(database.query("SELECT id, name FROM names WHERE kind = 'signal'"))
+    folded: dict[bytes, list[UnitSignal]] = {}
+    for chunk in chunks(sorted(set(unit_of.values()))):
+        folded |= _folded(database, chunk, names)
+    return {decision: folded.get(unit, []) for decision, unit in unit_of.items()}
+
+
+def _folded(database: Database, units: Sequence[bytes], names: Mapping[int, str]) -> dict[bytes, list[UnitSignal]]:
+    marks = placeholders(units)
+    furthest = f"SELECT unit, MAX(COALESCE(position, 0)) FROM decisions WHERE unit IN ({marks}) GROUP BY unit"
+    last = {bytes(unit): position for unit, position in database.query(furthest, units)}
+    given: dict[bytes, list[_Given]] = {}
+    for unit, position, *rest in database.query(
+        "SELECT d.unit, COALESCE(d.position, 0), g.rater_id, g.name_id, g.value FROM decisions d "
+        f"JOIN signals g ON g.subject = d.id WHERE d.unit IN ({marks}) AND {_LIVE} UNION ALL "
+        f"SELECT g.subject, -1, g.rater_id, g.name_id, g.value FROM signals g WHERE g.subject IN ({marks}) AND {_LIVE}",
+        (*units, *units),
+    ):
+        of_episode = _WHOLE if is_episode(id_text(bytes(unit))) else 0
+        given.setdefault(bytes(unit), []).append((position if position >= 0 else of_episode, *rest))
+    return {unit: list(_counting(rows, last[unit], names)) for unit, rows in given.items()}
+
+
+def _counting(given: Sequence[_Given], last: int, names: Mapping[int, str]) -> Iterator[UnitSignal]:
+    """The signals of a unit that count; those of each rater that are added up, as their sum."""
+    latest: dict[int, int] = {}
+    for position, _, name, _ in given:
+        latest[name] = max(position, latest.get(name, 0))
+    sums: dict[tuple[int, int], list[float]] = {}
+    for position, rater, name, value in sorted(given):
+        known = names.get(name, "")
+        if known in SUMMED and latest[name] < _WHOLE:
+            sums.setdefault((rater, name), []).append(value)
+        elif position == latest[name] and (known != _FAILED or position >= last):
+            yield rater, name, value
+    for (rater, name), values in sums.items():
+        yield rater, name, sum(values)
+
+
+# -- attempts that were stored as decisions
+
+
+def fold_attempts(connection: Connection, decisions: Sequence[bytes] | None = None) -> None:
+    """Make requests of attempts that the proxy linked, of these decisions or of all; the caller's transaction.
+
+    An attempt names the one before. It does not count from now on: the first one settles for it.
+    """
+    rows = _linked(connection, decisions)
+    folded: list[bytes] = []
+    for raw, task, seq, label in rows:
+        with suppress(InvalidInput):
+            before = id_bytes(parse_decision_id(label))
+            found = connection.execute(
+                "SELECT unit, COALESCE(position, 0), draw, task_id, seq FROM decisions WHERE id = ?", (before,)
+            ).fetchone()
+            unit, position, draw, of_task, earlier = found or (None, 0, None, task, 0)
+            if of_task == task and earlier < seq:
+                unit = unit or before
+                connection.execute(
+                    "UPDATE decisions SET unit = ?, position = ?, draw = COALESCE(draw, ?) WHERE id = ?",
+                    (unit, position + 1, draw or unit, raw),
+                )
+                folded.append(raw)
+    if folded:
+        _unsettle(connection, folded)
+        forget_totals(connection)
+        if decisions is None:  # the signals of all first attempts are judged again
+            connection.execute("DELETE FROM marks WHERE name = 'signals'")
+
+
+def _linked(connection: Connection, decisions: Sequence[bytes] | None) -> list[Any]:
+    only = "" if decisions is None else f" AND d.id IN ({placeholders(decisions)})"
+    return connection.execute(
+        "SELECT d.id, d.task_id, d.seq, g.label FROM signals g JOIN names n ON n.id = g.name_id "
+        "JOIN names r ON r.id = g.rater_id JOIN decisions d ON d.id = g.subject WHERE n.kind = 'signal' "
+        "AND n.name = ? AND r.kind = 'rater' AND r.name = ? AND g.label <> '' AND d.unit IS NULL "
+        f"AND {_LIVE}{only} ORDER BY d.seq",
+        (ATTEMPT, PROXY, *(decisions or ())),
+    ).fetchall()
+
+
+def _unsettle(connection: Connection, decisions: Sequence[bytes]) -> None:
+    """Take the outcomes of these decisions back, by rows that replace them."""
+    for chunk in chunks(decisions):
+        connection.execute(
+            "INSERT INTO settled (task_id, decision, status, version_id, clipped, replaces, at) "
+            f"SELECT s.task_id, s.decision, {_PENDING}, s.version_id, 0, s.seq, s.at FROM settled s "
+            f"JOIN decisions d ON d.seq = s.decision WHERE d.id IN ({placeholders(chunk)}) AND s.status <> {_PENDING} "
+            "AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)",
+            chunk,
+        )
