@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ from headway.observe.engines import open_database
 from headway.observe.lags import change_lags
 from headway.observe.query import Query
 from headway.observe.rater_signals import RaterSignals
-from headway.observe.settle import settle
+from headway.observe.settler import settle
 from headway.observe.totals import keep_totals
 
 NOW = 2_000_000_000.0
@@ -155,7 +156,7 @@ def test_a_store_of_the_previous_version_folds_its_linked_attempts(ground, place
                 (reward, 2 if reward < 0 else 1, number, made.seq),
             )
     again = open_database(place)
-    ground.database, ground.query = again, Query(again)
+    ground = replace(ground, database=again, query=Query(again))
     assert run(ground) == 1
     assert {one: status for one, (status, _) in outcomes(ground).items() if status != "pending"} == {
         first.id: "rewarded",

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         id_bytes as id_bytes,
         id_text as id_text,
         is_episode as is_episode,
+        keyed_id as keyed_id,
         parse_decision_id as parse_decision_id,
     )
     from headway.nouns.kind import Kind as Kind

@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from headway.observe.rows import (
         DECISION_COLUMNS as DECISION_COLUMNS,
         DECISION_TABLES as DECISION_TABLES,
+        LEADS as LEADS,
         STATUSES as STATUSES,
         decision_from_row as decision_from_row,
         decode_candidates as decode_candidates,
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
         forget_totals as forget_totals,
         keep_totals as keep_totals,
     )
+    from headway.observe.units import ATTEMPT as ATTEMPT, fold_attempts as fold_attempts
     from headway.observe.writer import Writer as Writer
 else:
     __all__, __getattr__ = door(__name__)

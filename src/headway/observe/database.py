@@ -15,10 +15,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
-from headway.nouns.errors import Damaged
-from headway.observe.migrations import MIGRATIONS, UNITS
+from headway.nouns import Damaged
+from headway.observe.migrations import MIGRATIONS
 
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
@@ -117,12 +118,13 @@ class Database(ABC):
         The lock is released when its process ends, even by a crash. Not re-entrant.
         """
 
-    def migrate(self) -> None:
-        """Apply the migrations that this store lacks; refuse a store that a newer Headway wrote."""
+    def migrate(self, steps: Mapping[str, Callable[[Connection], None]] = MappingProxyType({})) -> None:
+        """Apply the migrations that this store lacks; refuse a store that a newer Headway wrote.
+
+        `steps`: what a migration does besides its script.
+        """
         if self._applied() == {name for name, _ in MIGRATIONS}:
             return
-        from headway.observe.units import fold_attempts
-
         with self.transaction() as connection:
             for statement in self._statements(_MIGRATIONS_TABLE):
                 connection.execute(statement)
@@ -138,8 +140,8 @@ class Database(ABC):
                 if name not in done:
                     for statement in self._statements(script):
                         connection.execute(statement)
-                    if name == UNITS:
-                        fold_attempts(connection)
+                    if name in steps:
+                        steps[name](connection)
                     connection.execute("INSERT INTO migrations VALUES (?, ?)", (name, int(time.time() * 1e6)))
 
     def _statements(self, script: str) -> list[str]:

@@ -24,6 +24,7 @@ from headway.nouns import (
 from headway.observe.database import Connection, Database
 from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
 from headway.observe.early_signals import admit
+from headway.observe.episodes import step_in
 from headway.observe.insert import (
     INSERT,
     TOGETHER,
@@ -38,12 +39,7 @@ from headway.observe.insert import (
     stamped,
 )
 from headway.observe.names import Interner
-from headway.observe.rows import (
-    DECISION_COLUMNS,
-    DECISION_TABLES,
-    decision_from_row,
-    microseconds,
-)
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
 from headway.observe.units import ATTEMPT, PROXY, fold_attempts
 from headway.observe.writer import Writer
 
@@ -246,23 +242,8 @@ class Store:
                     code="episode_ended",
                     hint="Start another episode.",
                 )
-        last = connection.execute("SELECT MAX(step) FROM decisions WHERE episode = ?", (episode,)).fetchone()[0]
-        if opening and last is not None:
-            raise Conflict(
-                f"The episode {name!r} already has a draw.", code="draw_exists", hint="Read its first decision."
-            )
-        step = situation.step
-        if step is None:
-            step = 0 if last is None else last + 1
-            return episode, step, step, None
-        taken = connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone()
-        if taken is not None:
-            raise Conflict(
-                f"Step {step} of the episode {name!r} is already decided.",
-                code="step_conflict",
-                hint=f"The next free step is {last + 1}; omit `step` to use it.",
-            )
-        return episode, step, 0 if last is None else max(1, step), None
+        step, position = step_in(connection, episode, name, situation.step, opening=opening)
+        return episode, step, position, None
 
     def keep_details(self, decision: str, kit: str, name: str, data: bytes) -> None:
         """Store a detail of a kit with a stored decision; replaces an existing detail of that name."""

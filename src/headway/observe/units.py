@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import id_bytes, id_text, is_episode, parse_decision_id
+from headway.nouns import InvalidInput, id_bytes, id_text, is_episode, parse_decision_id
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import STATUSES
 from headway.observe.totals import forget_totals

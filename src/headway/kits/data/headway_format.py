@@ -14,11 +14,18 @@ import msgspec
 from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns.cell import unguarded
-from headway.nouns.errors import InvalidInput
-from headway.nouns.ids import id_bytes, id_text, parse_decision_id
-from headway.nouns.records import SOURCES, Candidate, Detail, Value
-from headway.observe.details import checked, from_text
+from headway.nouns import (
+    SOURCES,
+    Candidate,
+    Detail,
+    InvalidInput,
+    Value,
+    id_bytes,
+    id_text,
+    parse_decision_id,
+    unguarded,
+)
+from headway.observe import checked, from_text
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",

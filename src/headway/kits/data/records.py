@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,3 +87,39 @@ class Options:
     columns: Mapping[str, str] = field(default_factory=dict)  # our name → the name in the file (--map)
     candidates: tuple[str, ...] = ()  # for rows without candidates
     name: str = ""  # of the file, for rows that have no name
+
+
+class Repeats:
+    """Counts repeated contents in 8 bytes per distinct content: a million rows take 16 MB, not 100."""
+
+    __slots__ = ("_again", "_count", "_slots")
+
+    def __init__(self) -> None:
+        self._slots = array("Q", bytes(8 * 4096))
+        self._count = 0
+        self._again: dict[int, int] = {}
+
+    def next(self, content: bytes) -> int:
+        key = int.from_bytes(content[:8], "little") or 1
+        if not self._put(self._slots, key):
+            self._again[key] = self._again.get(key, 0) + 1
+            return self._again[key]
+        self._count += 1
+        if 3 * self._count > 2 * len(self._slots):
+            wider = array("Q", bytes(16 * len(self._slots)))
+            for slot in self._slots:
+                if slot:
+                    self._put(wider, slot)
+            self._slots = wider
+        return 0
+
+    @staticmethod
+    def _put(slots: array[int], key: int) -> bool:
+        mask = len(slots) - 1
+        place = key & mask
+        while slot := slots[place]:
+            if slot == key:
+                return False
+            place = (place + 1) & mask
+        slots[place] = key
+        return True

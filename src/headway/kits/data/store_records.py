@@ -9,22 +9,38 @@ other change is a conflict, which is reported and not stored.
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from headway.kits.data.records import Record
-from headway.nouns.errors import Conflict, HeadwayError
-from headway.nouns.ids import id_bytes, id_text, is_episode, keyed_id
-from headway.nouns.records import ELSEWHERE, Decision, Signal, Situation
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.details import read as read_details
-from headway.observe.insert import encode_candidates, request_of
-from headway.observe.query import Query
-from headway.observe.rows import dumps, microseconds
-from headway.observe.store import Store, WriteTransaction
-from headway.observe.units import ATTEMPT, fold_attempts
+from headway.kits.data.records import Record, Repeats
+from headway.nouns import (
+    ELSEWHERE,
+    Conflict,
+    Decision,
+    HeadwayError,
+    Signal,
+    Situation,
+    id_bytes,
+    id_text,
+    is_episode,
+    keyed_id,
+)
+from headway.observe import (
+    ATTEMPT,
+    Database,
+    Query,
+    Store,
+    WriteTransaction,
+    chunks,
+    dumps,
+    encode_candidates,
+    fold_attempts,
+    microseconds,
+    placeholders,
+    read as read_details,
+    request_of,
+)
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
@@ -85,7 +101,7 @@ class RecordWriter:
 
     def __init__(self, database: Database, query: Query, store: Store, origin: Origin) -> None:
         self._database, self._query, self._store, self._origin = database, query, store, origin
-        self._repeats = _Repeats()
+        self._repeats = Repeats()
 
     def write(self, records: Sequence[Record]) -> BatchResult:
         return self._process(records, write=True)
@@ -361,39 +377,3 @@ def _named(row: _Keyed) -> str:
 
 def _hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-class _Repeats:
-    """Counts repeated contents in 8 bytes per distinct content: a million rows take 16 MB, not 100."""
-
-    __slots__ = ("_again", "_count", "_slots")
-
-    def __init__(self) -> None:
-        self._slots = array("Q", bytes(8 * 4096))
-        self._count = 0
-        self._again: dict[int, int] = {}
-
-    def next(self, content: bytes) -> int:
-        key = int.from_bytes(content[:8], "little") or 1
-        if not self._put(self._slots, key):
-            self._again[key] = self._again.get(key, 0) + 1
-            return self._again[key]
-        self._count += 1
-        if 3 * self._count > 2 * len(self._slots):
-            wider = array("Q", bytes(16 * len(self._slots)))
-            for slot in self._slots:
-                if slot:
-                    self._put(wider, slot)
-            self._slots = wider
-        return 0
-
-    @staticmethod
-    def _put(slots: array[int], key: int) -> bool:
-        mask = len(slots) - 1
-        place = key & mask
-        while slot := slots[place]:
-            if slot == key:
-                return False
-            place = (place + 1) & mask
-        slots[place] = key
-        return True

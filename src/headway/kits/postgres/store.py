@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any
@@ -267,8 +267,8 @@ class Postgres(Database):
         """Sorts texts as SQLite does, independent of the locale of the database."""
         return [_TEXT.sub('TEXT COLLATE "C"', statement) for statement in super()._statements(script)]
 
-    def migrate(self) -> None:
-        super().migrate()
+    def migrate(self, steps: Mapping[str, Callable[[Connection], None]] = MappingProxyType({})) -> None:
+        super().migrate(steps)
         if not self._table:
             self.close()  # what was connected before there were tables does not hold the lock of those who use them
             self.version()

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.nouns.records import SOURCES
-from headway.observe.database import Database
-from headway.observe.query import Query
-from headway.observe.rows import LEADS, STATUSES, decode_candidates
+from headway.nouns import SOURCES
+from headway.observe import LEADS, STATUSES, Database, Query, decode_candidates
 
 BINS = 40
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"

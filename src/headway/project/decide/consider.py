@@ -16,13 +16,22 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
-from headway.decide.acting import Draw, Pipeline, sticky
-from headway.nouns.errors import Conflict, HeadwayError, InvalidInput
-from headway.nouns.ids import decision_id, is_episode
-from headway.nouns.kit import hook
-from headway.nouns.records import Candidate, Decision, Detail, Situation, Source
+from headway.decide import Draw, Pipeline, sticky
+from headway.nouns import (
+    Candidate,
+    Conflict,
+    Decision,
+    Detail,
+    HeadwayError,
+    InvalidInput,
+    Situation,
+    Source,
+    decision_id,
+    hook,
+    is_episode,
+)
 from headway.project.decide.elsewhere import recorded
-from headway.project.decide.inputs import Details, Offer, checked_source, is_comparison, named_id, situation_of
+from headway.project.decide.inputs import UNNAMED, Details, Offer, checked_source, is_comparison, named_id, situation_of
 from headway.project.decide.units import of_unit
 
 if TYPE_CHECKING:
@@ -170,7 +179,8 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             serving = project.servings.evenly(settings) if compared else project.servings.of(settings)
             if settings.unit != "decision" or details.get("unit") is not None:
                 details = of_unit(project, settings, situation, details)
-            named_id(task, details)
+            if not details.keys() <= UNNAMED:
+                named_id(task, details)
             first, opening = None, False
             if settings.sticky and situation.episode is not None:
                 first = project.query.opening(task, situation.episode)
@@ -250,7 +260,8 @@ def _decisions(
         unit = details.get("unit") or ""
         decisions.append(
             Decision(
-                id=named_id(situation.task, details) or decision_id(now, noise[8 * row : 8 * row + 8]),
+                id=(None if details.keys() <= UNNAMED else named_id(situation.task, details))
+                or decision_id(now, noise[8 * row : 8 * row + 8]),
                 situation=situation,
                 candidates=offered,
                 probabilities=draw.probabilities,
@@ -264,7 +275,7 @@ def _decisions(
                 seed=seed,
                 at=now,
                 source=project.source if "source" not in details else source_of(project, details),
-                draw_id=draw_id or ("" if is_episode(unit) else unit),
+                draw_id=draw_id or ("" if not unit or is_episode(unit) else unit),
                 assigned="" if not draw.assigned else serving.canary if draw.assigned == "canary" else serving.ref,
                 state_seq=serving.state_seq,
                 key=details.get("key", ""),

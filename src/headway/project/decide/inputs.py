@@ -6,16 +6,27 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from headway.nouns.checkpoint import PolicyRef
-from headway.nouns.errors import InvalidInput, UnknownName, did_you_mean
-from headway.nouns.ids import keyed_id, parse_decision_id
-from headway.nouns.records import SOURCES, Candidate, Situation, Source, State, Value
-from headway.observe.redact import Redactor
+from headway.nouns import (
+    SOURCES,
+    Candidate,
+    InvalidInput,
+    PolicyRef,
+    Situation,
+    Source,
+    State,
+    UnknownName,
+    Value,
+    did_you_mean,
+    keyed_id,
+    parse_decision_id,
+)
+from headway.observe import Redactor
 
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
+UNNAMED = {"key", "source", "state", "role", "episode", "step"}  # fields that give a decision no id
 _ASIDE = {"key", "id", "source", "idempotency_key", "unit", "position"}  # fields that a policy does not see
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.nouns.errors import InvalidInput, UnknownName
-from headway.nouns.ids import episode_id, parse_decision_id
+from headway.nouns import InvalidInput, UnknownName, episode_id, parse_decision_id
 
 if TYPE_CHECKING:
-    from headway.nouns.records import Situation
+    from headway.nouns import Situation
     from headway.project.decide.inputs import Details
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
