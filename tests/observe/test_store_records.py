@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from headway.kits.data.records import ImportedSignal, Record
-from headway.kits.data.store_records import Origin, RecordWriter, _Repeats
+from headway.kits.data.records import ImportedSignal, Record, Repeats
+from headway.kits.data.store_records import Origin, RecordWriter
 from headway.nouns.records import Candidate
 from tests.observe.conftest import Ground
 
@@ -129,7 +129,7 @@ def test_a_deleted_decision_can_be_imported_again(ground: Ground) -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=300))  # not 0: an empty slot is 0, so a hash of 0 counts as 1
 def test_repetitions_are_counted_like_in_a_dictionary(numbers: list[int]) -> None:
-    repeats, counts = _Repeats(), dict[int, int]()
+    repeats, counts = Repeats(), dict[int, int]()
     for number in numbers:
         count = counts.get(number, -1) + 1
         counts[number] = count
@@ -137,7 +137,7 @@ def test_repetitions_are_counted_like_in_a_dictionary(numbers: list[int]) -> Non
 
 
 def test_many_different_contents_are_all_new() -> None:
-    repeats = _Repeats()
+    repeats = Repeats()
     assert all(repeats.next(n.to_bytes(8, "little")) == 0 for n in range(1, 20_000))
     assert all(repeats.next(n.to_bytes(8, "little")) == 1 for n in range(1, 20_000))
 
