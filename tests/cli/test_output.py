@@ -9,8 +9,8 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from headway.cli.format import clean, number
 from headway.cli.output import Output
+from headway.cli.written import clean, number
 from headway.nouns.errors import GateRefused, InvalidInput
 
 

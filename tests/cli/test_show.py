@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.format import counts, day, interval, minute, number, percent, short
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, document_of, renders, show, text, value
+from headway.cli.show import Column, RecordTable, document_of, renders, show
+from headway.cli.written import counts, day, interval, minute, number, percent, short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +23,9 @@ class Harvest:
 
 
 _HARVEST = RecordTable[Harvest](
-    text("field", lambda row: row.field),
-    value("apples", lambda row: row.apples),
-    value("weight", lambda row: row.weight, 1),
+    Column.text("field", lambda row: row.field),
+    Column.value("apples", lambda row: row.apples),
+    Column.value("weight", lambda row: row.weight, 1),
 )
 
 

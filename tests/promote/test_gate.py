@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from headway.cli.verdict import verdict_document
+from headway.cli import document_of
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect
 from headway.promote.gate import GateRules, verdict, worse
 from headway.prove import report, sequential
@@ -118,10 +118,10 @@ def test_a_disowned_verdict_prints_no_number_of_its_evidence() -> None:
     assert f"{ESTIMATE.value:+.3f}" not in str(answer)
     assert "CANNOT TELL" in str(answer)
     assert f"{ESTIMATE.value:+.3f}" in str(verdict(EVIDENCE))
-    document = verdict_document(answer)
+    document = document_of(answer)
     assert document["disowned"] is True
     assert (document["evidence"]["difference"], document["evidence"]["bounds"]) == (None, None)
-    assert verdict_document(verdict(EVIDENCE))["evidence"]["difference"]["value"] == ESTIMATE.value
+    assert document_of(verdict(EVIDENCE))["evidence"]["difference"]["value"] == ESTIMATE.value
     for page in (report.text(answer), report.markdown(answer), report.html(answer)):
         assert "0.040" not in page
         assert "0.0150" not in page

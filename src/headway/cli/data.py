@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import document_of, render, renders
 from headway.cli.times import parse_time
-from headway.cli.verbs import Session, Verbs, quoted, verb
+from headway.cli.verbs import Session, Verbs, verb
 from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def delete(
             ("--decision", decision),
             ("--task", task),
         )
-        given = " ".join(f"{name} {quoted(value)}" for name, value in options if value is not None)
+        given = " ".join(f"{name} {quote(value)}" for name, value in options if value is not None)
         session.next(f"headway data delete {given}")
     else:
         session.next(f"headway learn {done.tasks[0]}" if done.bundles else "headway data stats")

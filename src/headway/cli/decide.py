@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 import click
 
-from headway.cli.format import number
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, document_of, renders, text, value
-from headway.cli.verbs import Session, pairs, quoted, task_argument, typed, verb
+from headway.cli.show import Column, RecordTable, document_of, renders
+from headway.cli.verbs import Session, pairs, task_argument, typed, verb
+from headway.cli.written import number
 from headway.nouns import Decision, DrawnHead, InvalidInput
+
+
+def _typed_state(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _state_value(value) for name, value in pairs(given, "state variable").items()}
+
+
+def _state_value(given: str) -> Any:
+    """A word, or a list of numbers as JSON: observation=[0.1,0.2]."""
+    try:
+        return json.loads(given) if given.lstrip().startswith("[") else typed(given)
+    except (ValueError, RecursionError):
+        return given
 
 
 def situation_options(function: Any) -> Any:
     """The options --state and --role of decide, score and rank."""
     function = click.option("--role", default="", help="Who asks, for example coder or planner.")(function)
-    return click.option("--state", multiple=True, metavar="NAME=VALUE", help="A state variable; repeatable.")(function)
+    return click.option(
+        "--state", multiple=True, callback=_typed_state, metavar="NAME=VALUE", help="A state variable; repeatable."
+    )(function)
 
 
 def candidate_options(function: Any) -> Any:
@@ -59,7 +73,7 @@ def decide(
     worded: str | None,
     candidates: str | None,
     described: tuple[str, ...],
-    state: tuple[str, ...],
+    state: dict[str, Any],
     role: str,
     episode: str | None,
     step: int | None,
@@ -79,9 +93,9 @@ def decide(
     with session.project(create=True) as project:
         decision = project.decide(
             task,
-            read_text(text),
-            offered(candidates, described),
-            state=typed_state(state),
+            session.read(text),
+            _offered(candidates, described),
+            state=state,
             episode=episode,
             step=step,
             role=role,
@@ -92,7 +106,7 @@ def decide(
         heads = tuple(project.beside(decision).get("heads", {}).values())
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
     session.show(DecidedHeads(decision, heads) if heads else decision)
-    values = " ".join(f"{quoted(name)}={0.001 if is_cost(name) else 1}" for name in signals)
+    values = " ".join(f"{quote(name)}={0.001 if is_cost(name) else 1}" for name in signals)
     session.next(f"headway signal {decision.id} {values}")
 
 
@@ -135,10 +149,10 @@ def _heads_document(decided: DecidedHeads) -> dict[str, Any]:
 
 
 HEADS = RecordTable[DrawnHead](
-    text("head", lambda head: head.name),
-    text("choice", lambda head: head.choice),
-    value("probability", lambda head: head.propensity),
-    text("allowed", lambda head: f"{len(head.allowed)} of {len(head.probabilities)}"),
+    Column.text("head", lambda head: head.name),
+    Column.text("choice", lambda head: head.choice),
+    Column.value("probability", lambda head: head.propensity),
+    Column.text("allowed", lambda head: f"{len(head.allowed)} of {len(head.probabilities)}"),
 )
 
 
@@ -148,23 +162,7 @@ def _decided_heads(out: Output, decided: DecidedHeads) -> None:
     HEADS.print(out, decided.heads)
 
 
-def read_text(text: str) -> str:
-    return sys.stdin.read().rstrip("\n") if text == "-" else text
-
-
-def typed_state(given: tuple[str, ...]) -> dict[str, Any]:
-    return {name: _state_value(value) for name, value in pairs(given, "state variable").items()}
-
-
-def _state_value(given: str) -> Any:
-    """A word, or a list of numbers as JSON: observation=[0.1,0.2]."""
-    try:
-        return json.loads(given) if given.lstrip().startswith("[") else typed(given)
-    except (ValueError, RecursionError):
-        return given
-
-
-def offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:
+def _offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:
     """The candidates for `project.decide`; None: the task's declared actions."""
     if names is None and not described:
         return None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from headway.cli.in_use import known
-from headway.cli.verbs import Session, Verbs, command_at
-from headway.nouns import Conflict
+from headway.cli.verbs import Verbs, command_at
 
 _DEFAULT = "route"
 
@@ -38,17 +35,3 @@ class Demos(Verbs):
 )
 def demo() -> None:
     """Play the whole loop on synthetic traffic, from an empty folder."""
-
-
-def empty_folder(session: Session, out: Path | None, name: str) -> Path:
-    """The folder of a demo; one that holds a project is refused."""
-    from headway.settings import FILE
-
-    folder = out or session.folder
-    if (folder / ".headway").exists() or (folder / FILE).exists():
-        raise Conflict(
-            f"There is a project in {str(folder.resolve())!r} already; the demo does not mix with it.",
-            code="project_exists",
-            hint=f"Name an empty folder: headway demo {name} --out demo",
-        )
-    return folder

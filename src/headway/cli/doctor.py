@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.format import NONE
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
+from headway.cli.written import NONE
 from headway.nouns import REPAIR, Catalogue, Finding, HeadwayError, served
 from headway.reward import not_executed
 
@@ -74,9 +74,9 @@ class Checkup:
 
 _STATES = {True: "ok", False: "WRONG", None: NONE}
 _CHECKS = RecordTable[Finding](
-    text("", lambda check: _STATES[check.ok]),
-    text("check", lambda check: check.name),
-    text("found", lambda check: check.found),
+    Column.text("", lambda check: _STATES[check.ok]),
+    Column.text("check", lambda check: check.name),
+    Column.text("found", lambda check: check.found),
 )
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.format import interval, minute, percent, signed
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, Verbs, task_argument, verb
+from headway.cli.written import interval, minute, percent, signed
 
 if TYPE_CHECKING:
     from headway.nouns import ExperimentState

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from headway.cli.decide import HEADS
-from headway.cli.format import number
 from headway.cli.glossary import GlossaryTerm, find_term
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
+from headway.cli.written import number
 from headway.nouns import DrawnAction, ExplainedCandidate, Explanation, Outcome, Replay, Signal, money
 from headway.reward import unit_of
 
@@ -57,17 +57,17 @@ def _term(out: Output, term: GlossaryTerm) -> None:
 
 
 _CANDIDATES = RecordTable[ExplainedCandidate](
-    text("candidate", lambda candidate: candidate.name),
-    value("probability", lambda candidate: candidate.probability),
-    value("predicted", lambda candidate: candidate.predicted),
-    value("±", lambda candidate: candidate.std),
+    Column.text("candidate", lambda candidate: candidate.name),
+    Column.value("probability", lambda candidate: candidate.probability),
+    Column.value("predicted", lambda candidate: candidate.predicted),
+    Column.value("±", lambda candidate: candidate.std),
 )
 _SIGNALS = RecordTable[tuple[Signal, float | None]](
-    text("signal", lambda row: row[0].name),
-    value("value", lambda row: _measured(row[0])),
-    value("counts", lambda row: _small(row[1])),
-    text("rater", lambda row: row[0].rater),
-    text("label", lambda row: row[0].label),
+    Column.text("signal", lambda row: row[0].name),
+    Column.value("value", lambda row: _measured(row[0])),
+    Column.value("counts", lambda row: _small(row[1])),
+    Column.text("rater", lambda row: row[0].rater),
+    Column.text("label", lambda row: row[0].label),
 )
 
 
@@ -130,9 +130,9 @@ def _shortened(words: str) -> str:
 
 
 _DRAWS = RecordTable[tuple[str, DrawnAction]](
-    text("", lambda row: row[0]),
-    text("action", lambda row: row[1].action),
-    value("propensity", lambda row: f"{row[1].propensity:.12g}"),
+    Column.text("", lambda row: row[0]),
+    Column.text("action", lambda row: row[1].action),
+    Column.value("propensity", lambda row: f"{row[1].propensity:.12g}"),
 )
 
 

@@ -8,7 +8,7 @@ import click
 
 from headway.cli.glossary import find_term
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 
 
@@ -55,9 +55,9 @@ class CommandList:
 
 
 _LINES = RecordTable[CommandLine](
-    text("command", lambda line: line.name),
-    text("group", lambda line: line.group),
-    text("what it does", lambda line: line.summary),
+    Column.text("command", lambda line: line.name),
+    Column.text("group", lambda line: line.group),
+    Column.text("what it does", lambda line: line.summary),
 )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.format import minute
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.times import parse_duration
-from headway.cli.verbs import Session, Verbs, quoted, verb
+from headway.cli.verbs import Session, Verbs, verb
+from headway.cli.written import minute
 from headway.observe import SCOPES, Keys
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def list_keys(session: Session) -> None:
         known = KeyList(keys=tuple(_listed(key, now) for key in Keys(project.database).list()))
     session.show(known)
     valid = next((key.name for key in known.keys if key.state == "valid"), None)
-    session.next(f"headway keys rotate {quoted(valid)}" if valid else "headway keys add agent --scope decide")
+    session.next(f"headway keys rotate {quote(valid)}" if valid else "headway keys add agent --scope decide")
 
 
 for _command in (add, list_keys, rotate, revoke):
@@ -138,11 +139,11 @@ class KeyList:
 
 
 _KEYS = RecordTable[ListedKey](
-    text("name", lambda key: key.name),
-    text("scopes", lambda key: " ".join(key.scopes)),
-    text("created", lambda key: key.created or ""),
-    text("expires", lambda key: key.expires or "never"),
-    text("state", lambda key: key.state),
+    Column.text("name", lambda key: key.name),
+    Column.text("scopes", lambda key: " ".join(key.scopes)),
+    Column.text("created", lambda key: key.created or ""),
+    Column.text("expires", lambda key: key.expires or "never"),
+    Column.text("state", lambda key: key.state),
 )
 
 

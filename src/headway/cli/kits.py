@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.nouns import Kit, installed
 
@@ -56,9 +56,9 @@ def _document(kit: Kit) -> dict[str, object]:
 
 
 _KITS = RecordTable[Kit](
-    text("kit", lambda kit: kit.name),
-    text("from", lambda kit: "built in" if kit.built_in else "installed"),
-    text("adds", lambda kit: kit.summary),
+    Column.text("kit", lambda kit: kit.name),
+    Column.text("from", lambda kit: "built in" if kit.built_in else "installed"),
+    Column.text("adds", lambda kit: kit.summary),
 )
 
 

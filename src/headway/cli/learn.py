@@ -10,8 +10,8 @@ import click
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
-from headway.cli.verbs import WORKERS, Session, pairs, task_argument, typed, verb, words_of
+from headway.cli.show import Column, RecordTable, renders
+from headway.cli.verbs import Session, pairs, task_argument, typed, verb, words_of
 from headway.nouns import Header
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _all(session: Session, workers: int | None, **settings: Any) -> int:
     from headway.loop import learn_tasks
 
     with session.project() as project:
-        crew = project.catalogue.crew(WORKERS if workers is None else workers)
+        crew = project.catalogue.crew(workers)
         tasks = [task for task in project.settings.tasks if project.due(task) == 0]
     with session.out.progress() as progress:
         learned = tuple(learn_tasks(session.folder, tasks, crew, progress=progress, **settings))
@@ -183,7 +183,9 @@ class LearnedCandidate:
         }
 
 
-_VALUES = RecordTable[tuple[str, float]](text("policy", lambda row: row[0]), value("value", lambda row: row[1]))
+_VALUES = RecordTable[tuple[str, float]](
+    Column.text("policy", lambda row: row[0]), Column.value("value", lambda row: row[1])
+)
 
 
 @renders(LearnedCandidate)

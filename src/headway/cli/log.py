@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import click
 
-from headway.cli.format import minute
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, task_argument, verb
+from headway.cli.written import minute
 from headway.nouns import StoryEvent, TaskStory
 
 
@@ -34,9 +34,9 @@ def log(session: Session, task: str, last: int | None) -> None:
 
 
 _EVENTS = RecordTable[StoryEvent](
-    text("when", lambda event: minute(event.at)),
-    text("who", lambda event: event.who or None),
-    text("what happened", lambda event: event.text),
+    Column.text("when", lambda event: minute(event.at)),
+    Column.text("who", lambda event: event.who or None),
+    Column.text("what happened", lambda event: event.text),
 )
 
 

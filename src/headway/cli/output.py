@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from headway.cli.format import clean
+from headway.cli.written import clean
 from headway.nouns import GateRefused, HeadwayError
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from headway.nouns import MissingExtra
 INK, GREY, BLUE, GREEN, ORANGE = "#1f2933", "#8a949e", "#2563a8", "#2e7d4f", "#c8641e"
 
 
-def figure_class() -> Any:
+def figure(**settings: Any) -> Any:
+    """A figure in our style; the settings are those of matplotlib's `Figure`."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -28,4 +29,4 @@ def figure_class() -> Any:
             "axes.spines.right": False,
         }
     )
-    return Figure
+    return Figure(**settings)

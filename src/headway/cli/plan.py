@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli.format import NONE, minute, percent
 from headway.cli.output import Output
-from headway.cli.show import RecordTable, renders, text, value
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, task_argument, verb
+from headway.cli.written import NONE, minute, percent
 
 if TYPE_CHECKING:
     from headway.nouns import VerdictCost
@@ -91,7 +91,7 @@ class PlannedTest:
 
 
 _SAVINGS = RecordTable[tuple[str, int]](
-    text("logged differently", lambda row: row[0]), value("decisions", lambda row: row[1])
+    Column.text("logged differently", lambda row: row[0]), Column.value("decisions", lambda row: row[1])
 )
 
 
@@ -107,9 +107,9 @@ def _size(out: Output, size: PlannedTest) -> None:
 
 
 _COSTS = RecordTable[tuple[float, int | None, float | None]](
-    text("candidate's share", lambda row: percent(row[0]) if row[0] else "none: the log alone"),
-    text("decisions", lambda row: "never" if row[1] is None else f"{row[1]:,}"),
-    text("days", lambda row: NONE if row[2] is None else _days(row[2])),
+    Column.text("candidate's share", lambda row: percent(row[0]) if row[0] else "none: the log alone"),
+    Column.text("decisions", lambda row: "never" if row[1] is None else f"{row[1]:,}"),
+    Column.text("days", lambda row: NONE if row[2] is None else _days(row[2])),
 )
 
 

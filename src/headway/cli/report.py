@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, task_argument, verb
-from headway.cli.verdict import verdict_document
+from headway.cli.show import document_of, renders
+from headway.cli.verbs import Session, task_argument, verb
+from headway.files import write_whole
 from headway.nouns import TaskWorth, UnknownName, Verdict
 
 
@@ -53,13 +52,13 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
     written = {}
     for kind, path, page in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
         if path is not None:
-            write_text(path, page(verdict))
+            write_whole(path, page(verdict).encode())
             written[kind] = str(path)
     session.show(VerdictPage(worth=worth, verdict=verdict, written=written, synthetic=synthetic))
     if step.verb != "report":
         session.next(step.command)
     elif not written:
-        session.next(f"headway report {task} --html {quoted(f'{task}.html')}")
+        session.next(f"headway report {task} --html {quote(f'{task}.html')}")
     else:
         session.next("headway status")
 
@@ -76,7 +75,7 @@ class VerdictPage:
     def document(self) -> dict[str, Any]:
         return {
             "worth": asdict(self.worth),
-            **verdict_document(self.verdict),
+            **document_of(self.verdict),
             "written": dict(self.written),
             "synthetic": self.synthetic,
         }
@@ -91,16 +90,3 @@ def _page(out: Output, page: VerdictPage) -> None:
         out.line(pages.text(page.verdict).rstrip())
     for name in page.written.values():
         out.line(f"{name} written.")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file completely or not at all."""
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(scratch).chmod(0o644)
-        Path(scratch).replace(path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

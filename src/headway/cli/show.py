@@ -9,7 +9,7 @@
 
 A renderer is next to the command that shows the record; a table declares its columns once:
 
-    TASKS = RecordTable(text("task", lambda task: task.task), value("decisions", lambda task: task.decisions))
+    TASKS = RecordTable(Column.text("task", lambda task: task.task), Column.value("n", lambda task: task.decisions))
     TASKS.print(out, status.tasks)
 """
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from headway.cli.format import NONE, number
 from headway.cli.output import Output
+from headway.cli.written import NONE, number
 from headway.nouns import document as wire_document
 
 Record = TypeVar("Record")
@@ -97,20 +97,20 @@ class Column(Generic[Row]):
     cell: Callable[[Row], object]
     right: bool = False
 
+    @classmethod
+    def text(cls, name: str, cell: Callable[[Row], object]) -> Column[Row]:
+        """A column of text; a dash for None."""
 
-def text(name: str, cell: Callable[[Row], object]) -> Column[Row]:
-    """A column of text; a dash for None."""
+        def written(row: Row) -> object:
+            item = cell(row)
+            return NONE if item is None else item
 
-    def written(row: Row) -> object:
-        item = cell(row)
-        return NONE if item is None else item
+        return cls(name, written)
 
-    return Column(name, written)
-
-
-def value(name: str, cell: Callable[[Row], object], digits: int = 3) -> Column[Row]:
-    """A column of numbers, aligned to the right."""
-    return Column(name, lambda row: number(cell(row), digits), right=True)
+    @classmethod
+    def value(cls, name: str, cell: Callable[[Row], object], digits: int = 3) -> Column[Row]:
+        """A column of numbers, aligned to the right."""
+        return cls(name, lambda row: number(cell(row), digits), right=True)
 
 
 class RecordTable(Generic[Row]):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import click
 
-from headway.cli.format import number
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verbs import Session, pairs, quoted, verb
+from headway.cli.verbs import Session, pairs, verb
+from headway.cli.written import number
 from headway.nouns import InvalidInput, Outcome, is_episode, parse_decision_id
 
 
@@ -68,8 +69,8 @@ def signal(
     if known:
         session.next(f"headway explain {subject}")
     if values:
-        by = f" --rater {quoted(rater)}" if rater else ""
-        flags = " ".join(f"--withdraw {quoted(name)}" for name in values)
+        by = f" --rater {quote(rater)}" if rater else ""
+        flags = " ".join(f"--withdraw {quote(name)}" for name in values)
         session.undo(f"headway signal {subject} {flags}{by}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.cli.experiment import experiment_line
 from headway.cli.output import Output
-from headway.cli.show import Column, RecordTable, renders, text, value
+from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.nouns import ProjectStatus, TaskStatus
 
@@ -21,16 +21,16 @@ def status(session: Session) -> None:
 
 
 def _outcome(name: str) -> Column[TaskStatus]:
-    return value(name, lambda task: task.outcomes.get(name, 0))
+    return Column.value(name, lambda task: task.outcomes.get(name, 0))
 
 
 _TASKS = RecordTable[TaskStatus](
-    text("task", lambda task: task.task),
-    text("current", lambda task: task.current),
-    text("canary", lambda task: task.canary),
-    value("decisions", lambda task: task.decisions),
+    Column.text("task", lambda task: task.task),
+    Column.text("current", lambda task: task.current),
+    Column.text("canary", lambda task: task.canary),
+    Column.value("decisions", lambda task: task.decisions),
     *(_outcome(name) for name in ("rewarded", "failed", "censored", "pending")),
-    text("candidates", lambda task: ", ".join(task.candidates) or None),
+    Column.text("candidates", lambda task: ", ".join(task.candidates) or None),
 )
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from shlex import quote
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.executable import path_line, program
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli.verbs import Session, verb
 from headway.nouns import Catalogue, catalogue, load
 
 if TYPE_CHECKING:
@@ -24,11 +26,18 @@ if TYPE_CHECKING:
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 for any free port.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; several need PostgreSQL.")
 @click.option("--no-watch", is_flag=True, help="Only the server, without the loop that learns, proves and promotes.")
-def up(session: Session, host: str | None, port: int | None, workers: int | None, no_watch: bool) -> int:
+def up(
+    session: Session,
+    host: str | None,
+    port: int | None,
+    workers: int | None,
+    no_watch: bool,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
     """Start everything: the server, the loop that learns, and the page.
 
     Creates the project if there is none. Ctrl-C stops everything; acknowledged requests are stored.
-    """
+    """  # `more`: what `_start` shows and runs, from options of kits
     from headway.settings import load as load_settings
 
     session.folder.mkdir(parents=True, exist_ok=True)
@@ -36,10 +45,8 @@ def up(session: Session, host: str | None, port: int | None, workers: int | None
     kits = catalogue(settings.kits)
     needed = needed_workers(kits, settings, session.out.note)
     starting = [kits.all("workers")[name].starting for name in needed]
-    return start(
-        session, host=host, port=port, server_workers=workers, watch=not no_watch, workers=needed,
-        notes=[line for line in starting if line],
-    )  # fmt: skip
+    settled: dict[str, Any] = {"workers": needed, "notes": [line for line in starting if line], **more}
+    return _start(session, host=host, port=port, server_workers=workers, watch=not no_watch, **settled)
 
 
 def needed_workers(kits: Catalogue, settings: Settings, note: Callable[[str], None]) -> dict[str, str]:
@@ -69,7 +76,7 @@ def _running(out: Output, project: RunningProject) -> None:
     out.line(f"Headway is up at {project.url}, for the project in {project.folder}")
 
 
-def start(
+def _start(
     session: Session,
     *,
     host: str | None,
@@ -148,7 +155,7 @@ def first_request(settings: Settings, url: str) -> str:
     ask: dict[str, object] = {"task": "route" if task is None else task.name, "text": "Summarise this page"}
     if task is None or not task.actions:
         ask["candidates"] = ["small", "large"]
-    return f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d {quoted(json.dumps(ask))}"
+    return f"curl -s {url}/v1/decisions -H 'content-type: application/json' -d {quote(json.dumps(ask))}"
 
 
 def _commands(session: Session, url: str) -> list[str]:

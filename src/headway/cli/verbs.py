@@ -9,26 +9,26 @@ def learn(session: Session, task: str) -> None:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
 from headway.files import read_regular
-from headway.nouns import REPAIR, InvalidInput, UnknownName, did_you_mean, load
+from headway.nouns import REPAIR, Conflict, InvalidInput, UnknownName, did_you_mean, load
 
 if TYPE_CHECKING:
     from headway.project import Project
 
 
 _WORDS = "headway.words"  # of the command line, in the context
-WORKERS = 2  # that learn side by side, by default
 
 
 class Session:
@@ -66,6 +66,23 @@ class Session:
                     raise
                 raise damage from error
 
+    def empty_folder(self, out: Path | None, name: str) -> Path:
+        """The folder of a demo: `out`, or this one; a folder that holds a project is refused."""
+        from headway.settings import FILE
+
+        folder = out or self.folder
+        if (folder / ".headway").exists() or (folder / FILE).exists():
+            raise Conflict(
+                f"There is a project in {str(folder.resolve())!r} already; the demo does not mix with it.",
+                code="project_exists",
+                hint=f"Name an empty folder: headway demo {name} --out demo",
+            )
+        return folder
+
+    def read(self, text: str) -> str:
+        """A text of the command line; "-" reads it from standard input."""
+        return sys.stdin.read().rstrip("\n") if text == "-" else text
+
     def show(self, record: object, **more: Any) -> None:
         """Print a record: its text, or its document with --json; `more` adds keys to the document."""
         show(self.out, record, **more)
@@ -74,7 +91,7 @@ class Session:
         """A command to suggest, with -C where the project is not in the current folder."""
         if self.folder == Path():
             return text
-        here = f"headway -C {quoted(str(self.folder))} "
+        here = f"headway -C {quote(str(self.folder))} "
         return " && ".join(here + part.removeprefix("headway ") for part in text.split(" && "))
 
     def next(self, text: str) -> None:
@@ -260,32 +277,6 @@ def verb(
     return wrap
 
 
-def again(*without: str) -> str:
-    """This command line with every option that was given, except some: to run it again in another way."""
-    context = click.get_current_context()
-    words = [context.command_path]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in (*without, *_SHARED):
-            continue
-        values = context.params[name] if parameter.multiple or parameter.nargs != 1 else [context.params[name]]
-        flag = "" if isinstance(parameter, click.Argument) else max(parameter.opts, key=len)
-        if isinstance(parameter, click.Option) and parameter.is_flag:
-            words.append(flag)
-        elif parameter.multiple:
-            words += [f"{flag} {' '.join(map(_word, value if parameter.nargs != 1 else [value]))}" for value in values]
-        else:
-            words.append(f"{flag} {' '.join(map(_word, values))}".strip())
-    return " ".join(words)
-
-
-_SHARED = ("project_folder", "as_json")
-
-
-def _word(value: object) -> str:
-    return quoted(str(value))
-
-
 def project_option() -> click.Option:
     return click.Option(
         ["-C", "--project", "project_folder"],
@@ -352,10 +343,3 @@ def typed(text: str) -> bool | int | float | str:
         except ValueError:
             continue
     return text
-
-
-def quoted(text: str) -> str:
-    """A word quoted for the shell."""
-    import shlex
-
-    return shlex.quote(text)

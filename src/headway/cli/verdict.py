@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headway.cli.format import counts, number, percent
 from headway.cli.output import Output
-from headway.cli.show import Column, RecordTable, renders, text, value
+from headway.cli.show import Column, RecordTable, renders
+from headway.cli.written import counts, number, percent
 from headway.nouns import Estimate, Evidence, RaterShare, Verdict, VerdictWord, conclusion, gap, rfc3339
 
 STYLES: Mapping[VerdictWord, str] = {
@@ -19,7 +19,7 @@ STYLES: Mapping[VerdictWord, str] = {
 }
 
 
-def verdict_document(verdict: Verdict) -> dict[str, Any]:
+def _document(verdict: Verdict) -> dict[str, Any]:
     """The JSON object of a verdict."""
     import msgspec
 
@@ -49,7 +49,7 @@ def _python_number(scalar: Any) -> Any:
     return scalar.item()
 
 
-@renders(Verdict, document=verdict_document)
+@renders(Verdict, document=_document)
 def verdict_text(out: Output, verdict: Verdict) -> None:
     """The verdict, the numbers behind it, and what speaks against it."""
     out.line(headline(verdict), style=STYLES[verdict.word])
@@ -75,14 +75,14 @@ def headline(verdict: Verdict) -> str:
 
 
 _VALUES = RecordTable[tuple[str, Estimate]](
-    text("policy", lambda row: row[0]),
-    value("value", lambda row: row[1].value),
-    value("from", lambda row: row[1].low),
-    value("to", lambda row: row[1].high),
+    Column.text("policy", lambda row: row[0]),
+    Column.value("value", lambda row: row[1].value),
+    Column.value("from", lambda row: row[1].low),
+    Column.value("to", lambda row: row[1].high),
 )
 _RATERS = RecordTable[RaterShare](
-    text("rated by", lambda rater: rater.name or "this machine"),
-    value("decisions", lambda rater: rater.rows),
+    Column.text("rated by", lambda rater: rater.name or "this machine"),
+    Column.value("decisions", lambda rater: rater.rows),
     Column("share", lambda rater: percent(rater.share), right=True),
     Column("uplift lost without it", lambda rater: percent(rater.uplift), right=True),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verbs import Session, quoted, verb
+from headway.cli.verbs import Session, verb
 
 if TYPE_CHECKING:
     from headway.loop import TaskCheck
@@ -109,5 +110,5 @@ def _install(session: Session, dry_run: bool) -> int:
     path = service.install(session.folder)
     session.show(ServiceUnit(unit=name, text=text, path=str(path)))
     session.out.next(f"systemctl --user daemon-reload && systemctl --user enable --now {name}")
-    session.out.undo(f"systemctl --user disable --now {name} && rm {quoted(str(path))}")
+    session.out.undo(f"systemctl --user disable --now {name} && rm {quote(str(path))}")
     return 0

@@ -55,11 +55,15 @@ def read_regular(path: Path, most: int = -1) -> bytes:
 def write_whole(path: Path, body: bytes) -> None:
     """Write a file that a reader finds whole or not at all."""
     scratch = path.with_name(f".{path.name}.new")
-    with scratch.open("wb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
+    try:
+        with scratch.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
 
 
 def drop_abandoned(root: Path) -> None:

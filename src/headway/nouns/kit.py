@@ -163,9 +163,10 @@ class Catalogue:
             raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
         return load(self.all(what)[name]).__get__(owner, type(owner))
 
-    def crew(self, workers: int, name: str = "processes") -> Crew:
-        """Workers for many shards: processes of this machine, or what a kit adds under that name."""
-        crew: Crew = load(self.look_up("crews", name, called="crew", code="unknown_crew"))(workers)
+    def crew(self, workers: int | None = None, name: str = "processes") -> Crew:
+        """Workers for many shards, two by default: processes of this machine, or what a kit adds under that name."""
+        build = load(self.look_up("crews", name, called="crew", code="unknown_crew"))
+        crew: Crew = build(2 if workers is None else workers)
         return crew
 
     def usable(self, paths: Iterable[tuple[Kit, str]]) -> Iterator[tuple[Kit, Any]]:

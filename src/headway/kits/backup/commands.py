@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from headway.cli import Output, Session, megabytes, quoted, renders, verb
+from headway.cli import Output, Session, renders, verb, written
 
 if TYPE_CHECKING:
     from headway.kits.backup.archive import BackupContent
@@ -27,7 +28,7 @@ def backup(session: Session, file: Path) -> None:
     with session.project() as project, project.lock():  # no loop learns or prunes at the same time
         content = write_backup(project.database, session.folder, file)
     session.show(_record("written", session, file, content))
-    session.out.next(f"headway -C restored restore {quoted(str(file))}")
+    session.out.next(f"headway -C restored restore {quote(str(file))}")
 
 
 @verb("restore", "headway -C restored restore monday.backup", "headway restore monday.backup")
@@ -71,7 +72,7 @@ def _record(done: str, session: Session, file: Path, content: BackupContent) -> 
 
 @renders(ProjectBackup)
 def _backup(out: Output, record: ProjectBackup) -> None:
-    what = f"{record.decisions:,} decisions and {record.policies:,} policies, {megabytes(record.bytes)}"
+    what = f"{record.decisions:,} decisions and {record.policies:,} policies, {written.megabytes(record.bytes)}"
     if record.done == "written":
         out.line(f"{record.file} written: {what} from {record.folder}.")
     else:

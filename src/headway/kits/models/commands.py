@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, RecordTable, Session, Verbs, megabytes, quoted, renders, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb, written
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
@@ -115,7 +116,7 @@ class AddedModels:
 @renders(AddedModels)
 def _added(out: Output, added: AddedModels) -> None:
     for model in added.models:
-        out.line(f"{model.name} is in {model.folder} ({megabytes(model.bytes)}).")
+        out.line(f"{model.name} is in {model.folder} ({written.megabytes(model.bytes)}).")
     last = added.models[-1]
     if last.name == "minilm":
         out.line('Use it in headway.toml: encoder = "minilm"')
@@ -143,11 +144,11 @@ class ModelList:
 
 
 _MODELS = RecordTable[tuple["InstalledModel", str | None]](
-    text("name", lambda row: row[0].name),
-    text("kind", lambda row: row[0].kind),
-    value("size", lambda row: megabytes(row[0].bytes)),
-    text("from", lambda row: _from(row[0].source)),
-    text("state", lambda row: row[1] or "intact"),
+    Column.text("name", lambda row: row[0].name),
+    Column.text("kind", lambda row: row[0].kind),
+    Column.value("size", lambda row: written.megabytes(row[0].bytes)),
+    Column.text("from", lambda row: _from(row[0].source)),
+    Column.text("state", lambda row: row[1] or "intact"),
 )
 
 
@@ -168,7 +169,7 @@ class RemovedModel:
 
 @renders(RemovedModel)
 def _removed(out: Output, model: RemovedModel) -> None:
-    out.line(f"{model.removed} removed ({megabytes(model.bytes)}).")
+    out.line(f"{model.removed} removed ({written.megabytes(model.bytes)}).")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,4 +210,4 @@ def _from(source: Mapping[str, str]) -> str:
 def _again(name: str, source: Mapping[str, str]) -> str:
     """The arguments of `models add` that restore a model."""
     target = source.get("hub") or source.get("folder")
-    return f"{quoted(target)} --name {name}" if target else name
+    return f"{quote(target)} --name {name}" if target else name

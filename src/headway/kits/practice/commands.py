@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import WORKERS, OptionHook, Output, Session, known, pairs, renders, typed
+from headway.cli import OptionHook, Output, Session, known, pairs, renders, typed
 from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def acting_crew(workers: int | None) -> Crew | None:
 
 def seeds_crew(workers: int | None) -> Crew:
     """The crew whose workers practise with one seed each."""
-    return known().crew(WORKERS if workers is None else workers)
+    return known().crew(workers)
 
 
 def _seeds(session: Session, world: str, count: int, workers: int | None, given: dict[str, Any]) -> int:

@@ -9,24 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Column,
-    Output,
-    RecordTable,
-    Session,
-    figure_class,
-    number,
-    percent,
-    renders,
-    task_argument,
-    text,
-    value,
-    verb,
-)
+from headway.cli import Column, Output, RecordTable, Session, picture, renders, task_argument, verb, written
 
 if TYPE_CHECKING:
     from headway.kits.raters.compare import Question
@@ -163,31 +146,31 @@ def _spread(spread: Spread) -> dict[str, Any]:
 
 
 def _moment(name: str) -> Column[tuple[str, str, Spread]]:
-    return value(name, lambda row: _moments(row[2])[name])
+    return Column.value(name, lambda row: _moments(row[2])[name])
 
 
 _MOMENTS = tuple(_moment(name) for name in ("mean", "std", "least", "most"))
 _GROUPS = RecordTable[tuple[str, str, "Spread"]](
-    text("by", lambda row: row[0]),
-    text("", lambda row: row[1]),
-    value("decisions", lambda row: row[2].decisions),
-    value("missing", lambda row: percent(row[2].missing_share, 1)),
-    value("failed", lambda row: percent(row[2].failed_share, 1)),
+    Column.text("by", lambda row: row[0]),
+    Column.text("", lambda row: row[1]),
+    Column.value("decisions", lambda row: row[2].decisions),
+    Column.value("missing", lambda row: written.percent(row[2].missing_share, 1)),
+    Column.value("failed", lambda row: written.percent(row[2].failed_share, 1)),
     *_MOMENTS,
 )
 _RATINGS = RecordTable[tuple[str, str, "Spread"]](
-    text("rater", lambda row: row[0]),
-    text("signal", lambda row: row[1]),
-    value("n", lambda row: row[2].n),
+    Column.text("rater", lambda row: row[0]),
+    Column.text("signal", lambda row: row[1]),
+    Column.value("n", lambda row: row[2].n),
     *_MOMENTS,
 )
 _RATERS = RecordTable[tuple[str, Any]](  # the name and the estimate of one rater
-    text("rater", lambda row: row[0] or "unnamed"),
-    value("ratings", lambda row: row[1].ratings),
-    value("bias", lambda row: f"{row[1].bias:+.2f} ± {row[1].bias_std:.2f}"),
-    value("noise", lambda row: row[1].noise, 2),
-    value("scale", lambda row: f"{row[1].scale:.2f} ± {row[1].scale_std:.2f}"),
-    value("reversed", lambda row: percent(row[1].reversed)),
+    Column.text("rater", lambda row: row[0] or "unnamed"),
+    Column.value("ratings", lambda row: row[1].ratings),
+    Column.value("bias", lambda row: f"{row[1].bias:+.2f} ± {row[1].bias_std:.2f}"),
+    Column.value("noise", lambda row: row[1].noise, 2),
+    Column.value("scale", lambda row: f"{row[1].scale:.2f} ± {row[1].scale_std:.2f}"),
+    Column.value("reversed", lambda row: written.percent(row[1].reversed)),
 )
 
 
@@ -196,9 +179,10 @@ def _analysis(out: Output, analysis: RewardAnalysis) -> None:
     rewards, whole = analysis.rewards, analysis.rewards.whole
     low, high = analysis.clipped_to
     out.line(
-        f"{number(whole.decisions)} decisions of {analysis.task!r}: {percent(whole.missing_share, 1)} without an "
-        f"outcome, {percent(whole.failed_share, 1)} failed, {number(whole.clipped)} rewards clipped to "
-        f"[{low:g}, {high:g}]."
+        f"{written.number(whole.decisions)} decisions of {analysis.task!r}: "
+        f"{written.percent(whole.missing_share, 1)} without an outcome, "
+        f"{written.percent(whole.failed_share, 1)} failed, "
+        f"{written.number(whole.clipped)} rewards clipped to [{low:g}, {high:g}]."
     )
     groups = [(kind, name, spread) for kind, spreads in rewards.groups.items() for name, spread in spreads.items()]
     _GROUPS.print(out, [("all", "", whole), *groups])
@@ -234,14 +218,14 @@ class QuestionList:
 
 
 _QUESTIONS = RecordTable["Question"](
-    text("decision", lambda question: question.decision.id),
-    text("action", lambda question: question.decision.action),
-    value("ratings", lambda question: question.ratings),
-    value("std", lambda question: question.std, 2),
-    value("then", lambda question: question.after, 2),
-    text("ask", lambda question: question.whom or "anybody"),
-    text("why", lambda question: question.why),
-    text("text", lambda question: question.decision.situation.text[:40]),
+    Column.text("decision", lambda question: question.decision.id),
+    Column.text("action", lambda question: question.decision.action),
+    Column.value("ratings", lambda question: question.ratings),
+    Column.value("std", lambda question: question.std, 2),
+    Column.value("then", lambda question: question.after, 2),
+    Column.text("ask", lambda question: question.whom or "anybody"),
+    Column.text("why", lambda question: question.why),
+    Column.text("text", lambda question: question.decision.situation.text[:40]),
 )
 
 
@@ -256,11 +240,11 @@ def _draw(
     path: Path, task: str, edges: list[float], bins: Mapping[str, list[int]], *, by: str = "action", synthetic: bool
 ) -> None:
     """How often each reward comes, stacked by action, role or source."""
-    figure = figure_class()(figsize=(8, 4.2), dpi=150, layout="constrained")
+    figure = picture.figure(figsize=(8, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
     width = edges[1] - edges[0]
     bottom = [0] * (len(edges) - 1)
-    palette = (BLUE, ORANGE, GREEN, "#7b5ea7", "#b8434e", "#5b8c9b", GREY)
+    palette = (picture.BLUE, picture.ORANGE, picture.GREEN, "#7b5ea7", "#b8434e", "#5b8c9b", picture.GREY)
     for at, (name, counts) in enumerate(bins.items()):
         axes.bar(
             edges[:-1], counts, width=width, align="edge", bottom=bottom, color=palette[at % len(palette)],

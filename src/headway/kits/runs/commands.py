@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from headway.cli import Output, RecordTable, Session, minute, renders, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, renders, verb, written
 from headway.kits.runs.training_runs import MetricCurves, TrainingRun
 from headway.nouns import InvalidInput
 
@@ -55,13 +55,13 @@ class RunList:
 
 
 _RUNS = RecordTable[TrainingRun](
-    text("run", lambda run: run.run),
-    text("state", lambda run: run.state),
-    text("task", lambda run: run.task or None),
-    text("family", lambda run: run.family or None),
-    text("policy", lambda run: run.policy or None),
-    text("started", lambda run: minute(run.started)),
-    text("updated", lambda run: minute(run.updated)),
+    Column.text("run", lambda run: run.run),
+    Column.text("state", lambda run: run.state),
+    Column.text("task", lambda run: run.task or None),
+    Column.text("family", lambda run: run.family or None),
+    Column.text("policy", lambda run: run.policy or None),
+    Column.text("started", lambda run: written.minute(run.started)),
+    Column.text("updated", lambda run: written.minute(run.updated)),
 )
 
 
@@ -73,9 +73,9 @@ def _runs(out: Output, listed: RunList) -> None:
 
 
 _SERIES = RecordTable[tuple[str, "list[float | None]"]](
-    text("number", lambda row: row[0]),
-    text("over time", lambda row: _drawn(row[1])),
-    value("last", lambda row: next((number for number in reversed(row[1]) if number is not None), None)),
+    Column.text("number", lambda row: row[0]),
+    Column.text("over time", lambda row: _drawn(row[1])),
+    Column.value("last", lambda row: next((number for number in reversed(row[1]) if number is not None), None)),
 )
 
 

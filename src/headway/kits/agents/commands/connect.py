@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, program, program_file, quoted, renders, verb
+from headway.cli import Output, Session, executable, renders, verb
 from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
@@ -57,13 +58,13 @@ def _files(session: Session, agent: str, task: str, place: Path | None) -> list[
     from headway.kits.agents import connect as configuration
 
     project = str(session.folder.resolve())
-    server = [str(program_file()), "-C", project, "mcp"]
+    server = [str(executable.program_file()), "-C", project, "mcp"]
     if agent == "codex":
         return configuration.codex(place or Path.home() / ".codex", server)
     folder = place or Path()
     if agent == "cursor":
         return configuration.cursor(folder, server)
-    hook = f"{quoted(str(program_file()))} -C {quoted(project)} hook --task {quoted(task)} --latest"
+    hook = f"{quote(str(executable.program_file()))} -C {quote(project)} hook --task {quote(task)} --latest"
     return configuration.claude(folder, server, hook)
 
 
@@ -136,7 +137,7 @@ def _base_url(session: Session, settings: Settings, task: str) -> AgentConnectio
         )
     running = running_url(session.folder / ".headway")
     url = running or f"http://{settings.server.host}:{settings.server.port}"
-    start = session.command("headway up").replace("headway", program(), 1)
+    start = session.command("headway up").replace("headway", executable.program(), 1)
     example = next((name for name in _signals(declared) if not is_cost(name)), _signals(declared)[0])
     asked = {"model": f"headway/{task}", "messages": [{"role": "user", "content": "Hello"}]}
     steps = [
@@ -153,4 +154,4 @@ def _base_url(session: Session, settings: Settings, task: str) -> AgentConnectio
 
 
 def _curl(url: str, body: dict[str, Any]) -> str:
-    return f"curl -s {url} -H 'content-type: application/json' -d {quoted(json.dumps(body))}"
+    return f"curl -s {url} -H 'content-type: application/json' -d {quote(json.dumps(body))}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, pairs, quoted, renders, verb, verdict_document, write_text
+from headway.cli import Output, Session, document_of, pairs, renders, verb
+from headway.files import write_whole
 from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def audit(session: Session, logs: tuple[Path, ...], form: str | None, check: boo
     written = {}
     for kind, path, write in (("html", html, report.html), ("markdown", markdown, report.markdown)):
         if path is not None:
-            write_text(path, write(page))
+            write_whole(path, write(page).encode())
             written[kind] = str(path)
     session.show(AuditPage(audit=audited, written=written))
     if audited.missing or "html" in written:
@@ -116,7 +118,7 @@ def _options(given: Mapping[str, Any]) -> Any:
 
 def _command(logs: tuple[Path, ...], form: str | None, given: Mapping[str, Any]) -> str:
     """The command line that gives this audit again."""
-    words = ["headway", "audit", *(quoted(str(path)) for path in logs)]
+    words = ["headway", "audit", *(quote(str(path)) for path in logs)]
     words += [] if form is None else ["--format", form]
     defaults = {"missing": "worst case", "on_error": "stop"}
     for name, value in given.items():
@@ -126,9 +128,9 @@ def _command(logs: tuple[Path, ...], form: str | None, given: Mapping[str, Any])
         elif isinstance(value, tuple) and name == "reward_range":
             words += [flag, *(f"{end:g}" for end in value)]
         elif isinstance(value, tuple):
-            words += [word for item in value for word in (flag, quoted(item))]
+            words += [word for item in value for word in (flag, quote(item))]
         elif value not in (None, False, defaults.get(name)):
-            words += [flag, quoted(str(value))]
+            words += [flag, quote(str(value))]
     return " ".join(words)
 
 
@@ -160,7 +162,7 @@ class AuditPage:
                     "policy": comparison.policy.name,
                     "against": comparison.against.name,
                     "decides": comparison is audit.lead,
-                    **verdict_document(comparison.verdict),
+                    **document_of(comparison.verdict),
                 }
                 for comparison in audit.comparisons
             ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, RecordTable, Session, renders, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, renders, verb
 from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CopiedStore:
         return {"from": self.source, "to": self.target, **asdict(self.copied)}
 
 
-_ROWS = RecordTable[tuple[str, int]](text("table", lambda row: row[0]), value("rows", lambda row: row[1]))
+_ROWS = RecordTable[tuple[str, int]](Column.text("table", lambda row: row[0]), Column.value("rows", lambda row: row[1]))
 
 
 @renders(CopiedStore)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, counts, known, parse_time, renders, task_argument, verb
+from headway.cli import Output, Session, known, parse_time, renders, task_argument, verb, written
 from headway.nouns import SOURCES, UnknownName, load
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ def transform(session: Session, task: str, out: Path, mined: bool, trust: tuple[
     from headway.kits.data.training_rows import transform as write
 
     with session.project() as project, session.out.progress() as progress:
-        written = write(project, task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
-    session.show(written)
+        report = write(project, task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
+    session.show(report)
     session.next(f"headway learn {task}")
 
 
 @renders("TransformReport")
 def _transformed(out: Output, report: TransformReport) -> None:
-    out.line(f"{report.file}  {report.rows:,} rows: {counts(report.parts)}.")
+    out.line(f"{report.file}  {report.rows:,} rows: {written.counts(report.parts)}.")
     for field in report.left_out:
         out.note(f"left out: {field} gives the outcome away.")

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from headway.cli import Output, RecordTable, Session, again, counts, pairs, quoted, renders, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, pairs, renders, verb, written
 from headway.kits.data.commands.recorded import print_leaks
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def mine(session: Session, paths: tuple[Path, ...], task: str | None, dry_run: b
             detected = detect(path, project.catalogue.all_formats())
             if not detected.weak:
                 session.out.note(
-                    f"{path}: {detected.name} is measured, not mined: headway data import {quoted(str(path))}"
+                    f"{path}: {detected.name} is measured, not mined: headway data import {quote(str(path))}"
                 )
                 continue
             reports.append(
@@ -129,13 +131,39 @@ def _reported(project: Project, reports: list[ImportReport]) -> Imported:
     return Imported(reports=reports, counted={name: project.rewards(name).signals for name in tasks})
 
 
+def _again(*without: str) -> str:
+    """This command line with every option that was given, except some: to run it again in another way."""
+    context = click.get_current_context()
+    words = [context.command_path]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in (*without, *_SHARED):
+            continue
+        values = context.params[name] if parameter.multiple or parameter.nargs != 1 else [context.params[name]]
+        flag = "" if isinstance(parameter, click.Argument) else max(parameter.opts, key=len)
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words.append(flag)
+        elif parameter.multiple:
+            words += [f"{flag} {' '.join(map(_word, value if parameter.nargs != 1 else [value]))}" for value in values]
+        else:
+            words.append(f"{flag} {' '.join(map(_word, values))}".strip())
+    return " ".join(words)
+
+
+_SHARED = ("project_folder", "as_json")
+
+
+def _word(value: object) -> str:
+    return quote(str(value))
+
+
 def _finish(session: Session, imported: Imported) -> int:
     session.show(imported)
     reports = imported.reports
     if not reports:
         return 1
     if imported.dry_run:
-        session.next(again("dry_run"))
+        session.next(_again("dry_run"))
         return 1 if any(report.rejected for report in reports) else 0
     if imported.counted:
         session.next(f"headway data stats {next(iter(imported.counted))}")
@@ -159,17 +187,17 @@ class Imported:
 
 def _files(stored: str) -> RecordTable[ImportReport]:
     return RecordTable(
-        text("file", lambda report: report.file),
-        text("format", lambda report: report.format),
-        value("read", lambda report: report.read),
-        value(stored, lambda report: report.stored),
-        value("already there", lambda report: report.already),
-        value("late", lambda report: report.late),
-        value("conflicts", lambda report: report.conflicts),
-        value("rejected", lambda report: report.rejected),
-        value("no decision", lambda report: report.skipped),
-        value("with label", lambda report: report.labelled),
-        value("without", lambda report: report.records - report.labelled),
+        Column.text("file", lambda report: report.file),
+        Column.text("format", lambda report: report.format),
+        Column.value("read", lambda report: report.read),
+        Column.value(stored, lambda report: report.stored),
+        Column.value("already there", lambda report: report.already),
+        Column.value("late", lambda report: report.late),
+        Column.value("conflicts", lambda report: report.conflicts),
+        Column.value("rejected", lambda report: report.rejected),
+        Column.value("no decision", lambda report: report.skipped),
+        Column.value("with label", lambda report: report.labelled),
+        Column.value("without", lambda report: report.records - report.labelled),
     )
 
 
@@ -187,9 +215,9 @@ def _imported(out: Output, imported: Imported) -> None:
 
 def _remarks(out: Output, report: ImportReport, counted: Mapping[str, frozenset[str]]) -> None:
     if report.schemas:
-        out.line(f"{report.file}: {counts(dict(sorted(report.schemas.items())))}.")
+        out.line(f"{report.file}: {written.counts(dict(sorted(report.schemas.items())))}.")
     if report.statuses:
-        out.line(f"{report.file}: by the task's reward {counts(dict(sorted(report.statuses.items())))}.")
+        out.line(f"{report.file}: by the task's reward {written.counts(dict(sorted(report.statuses.items())))}.")
     mined, synthetic = report.sources.get("mined", 0), report.sources.get("synthetic", 0)
     if mined:
         out.note(f"{report.file}: {mined:,} labels are mined, not measured; `learn` reads them only with --mined.")

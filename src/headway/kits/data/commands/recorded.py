@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, day, renders, short, task_argument, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb, written
 from headway.nouns import Decision, Outcome, Status, UnknownName, rfc3339
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ class RecordedTasks:
 
 
 def _status(name: str) -> Column[tuple[str, Counts]]:
-    return value(name, lambda row: row[1].by_status.get(name, 0))
+    return Column.value(name, lambda row: row[1].by_status.get(name, 0))
 
 
 _TASKS = RecordTable[tuple[str, "Counts"]](
-    text("task", lambda row: row[0]),
-    value("decisions", lambda row: row[1].decisions),
-    value("signals", lambda row: row[1].signals),
-    value("episodes", lambda row: row[1].episodes),
+    Column.text("task", lambda row: row[0]),
+    Column.value("decisions", lambda row: row[1].decisions),
+    Column.value("signals", lambda row: row[1].signals),
+    Column.value("episodes", lambda row: row[1].episodes),
     *(_status(name) for name in ("rewarded", "failed", "censored", "pending")),
-    text("first", lambda row: day(row[1].first_at)),
-    text("last", lambda row: day(row[1].last_at)),
+    Column.text("first", lambda row: written.day(row[1].first_at)),
+    Column.text("last", lambda row: written.day(row[1].last_at)),
 )
 
 
@@ -163,16 +163,16 @@ class DecisionLog:
 
 
 _LOG = RecordTable[LoggedDecision](
-    text("id", lambda row: row.id),
-    text("at", lambda row: row.at[:19]),
-    text("task", lambda row: row.task),
-    text("action", lambda row: row.action),
-    value("p", lambda row: row.propensity, 2),
-    text("policy", lambda row: row.policy),
-    text("source", lambda row: row.source),
-    text("outcome", lambda row: row.status),
-    value("reward", lambda row: row.reward),
-    text("text", lambda row: short(row.text)),
+    Column.text("id", lambda row: row.id),
+    Column.text("at", lambda row: row.at[:19]),
+    Column.text("task", lambda row: row.task),
+    Column.text("action", lambda row: row.action),
+    Column.value("p", lambda row: row.propensity, 2),
+    Column.text("policy", lambda row: row.policy),
+    Column.text("source", lambda row: row.source),
+    Column.text("outcome", lambda row: row.status),
+    Column.value("reward", lambda row: row.reward),
+    Column.text("text", lambda row: written.short(row.text)),
 )
 
 
@@ -219,12 +219,12 @@ def _task_leaks(out: Output, checked: TaskLeaks) -> None:
 
 
 _LEAKS = RecordTable[Any](  # of leaks
-    text("leaky field", lambda leak: leak.field),
-    text("where", lambda leak: leak.where),
-    text("how", lambda leak: leak.kind),
-    text("label", lambda leak: leak.label),
-    value("rows", lambda leak: leak.hits),
-    value("of", lambda leak: leak.rows),
+    Column.text("leaky field", lambda leak: leak.field),
+    Column.text("where", lambda leak: leak.where),
+    Column.text("how", lambda leak: leak.kind),
+    Column.text("label", lambda leak: leak.label),
+    Column.value("rows", lambda leak: leak.hits),
+    Column.value("of", lambda leak: leak.rows),
 )
 
 

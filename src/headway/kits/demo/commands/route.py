@@ -10,20 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    Output,
-    RecordTable,
-    Session,
-    empty_folder,
-    interval,
-    render,
-    renders,
-    signed,
-    text,
-    value,
-    verb,
-    verdict_document,
-)
+from headway.cli import Column, Output, RecordTable, Session, document_of, render, renders, verb, written
 from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -59,7 +46,7 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     from headway.project import Project
     from headway.settings import FILE
 
-    folder = empty_folder(session, out, "route")
+    folder = session.empty_folder(out, "route")
     own_store(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(SETTINGS, "utf-8")
@@ -155,11 +142,13 @@ class PlayedDemo:
             "true_uplift": self.uplift,
             "inside_interval": self.inside,
             "plot": self.plot,
-            **verdict_document(self.proof),
+            **document_of(self.proof),
         }
 
 
-_TRUTH = RecordTable[tuple[str, float]](text("policy", lambda row: row[0]), value("true value", lambda row: row[1]))
+_TRUTH = RecordTable[tuple[str, float]](
+    Column.text("policy", lambda row: row[0]), Column.value("true value", lambda row: row[1])
+)
 
 
 @renders(PlayedDemo)
@@ -168,8 +157,8 @@ def _played(out: Output, demo: PlayedDemo) -> None:
     out.line("The true values, which only a synthetic world knows (mean reward per decision):", style="bold")
     _TRUTH.print(out, demo.truth.items())
     where = "inside" if demo.inside else "outside"
-    bounds = interval(demo.estimate.low, demo.estimate.high)
-    out.line(f"True uplift {signed(demo.uplift)}: {where} the interval {bounds} estimated from the log.")
+    bounds = written.interval(demo.estimate.low, demo.estimate.high)
+    out.line(f"True uplift {written.signed(demo.uplift)}: {where} the interval {bounds} estimated from the log.")
     out.line(f"Plot: {demo.plot}" if demo.plot else f"No plot: {demo.why_no_plot}")
 
 

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from headway.settings import Settings
 
 
-def _run(session: Session, values: dict[str, Any]) -> int | None:
+def _run(session: Session, values: dict[str, Any]) -> None:
     if not values.pop("demo"):
-        return None
-    from headway.cli import start
+        return
     from headway.settings import load as load_settings
 
     notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]
@@ -29,22 +28,18 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     if port is None and _taken(load_settings(session.folder)):
         port = 0
         notes.append("The usual port is in use, so the demo has another one.")
-    return start(
-        session,
-        host=values["host"],
-        port=port,
-        server_workers=values["workers"],
-        watch=not values["no_watch"],
-        workers={"demo": "headway.kits.demo.traffic"},
-        nice=0,  # the user is waiting for the loop
-        demo=True,
-        notes=notes,
-        commands=lambda url: [
+    values["port"] = port
+    values["more"] = {
+        "workers": {"demo": "headway.kits.demo.traffic"},
+        "nice": 0,  # the user is waiting for the loop
+        "demo": True,
+        "notes": notes,
+        "commands": lambda url: [
             session.command("headway status"),
             session.command("headway report route"),
             f"curl -s {url}/v1/ledger",
         ],
-    )
+    }
 
 
 def _taken(settings: Settings) -> bool:

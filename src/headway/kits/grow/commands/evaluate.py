@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import BLUE, GREY, ORANGE, Output, Session, figure_class, interval, number, renders, signed, verb
+from headway.cli import Output, Session, picture, renders, verb, written
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
 from headway.nouns import MissingExtra, rfc3339
 
@@ -64,13 +64,13 @@ def evaluate(
         )  # fmt: skip
         first = policy_chooser(next(iter(loaded.values())))
         episodes = lanes(first, seed=seed, hosts=_EPISODES, source=source)
-        written, missing = _written(report, comparison, episodes[0])
+        pages, missing = _written(report, comparison, episodes[0])
     _keep(session, policies, comparison, episodes)
     session.show(
         GrowComparison(
             policies=tuple(loaded),
             comparison=comparison,
-            report=written,
+            report=pages,
             missing=missing,
             seconds=time.perf_counter() - begun,
         )
@@ -183,9 +183,9 @@ def _compared(out: Output, done: GrowComparison) -> None:
     rows = []
     for row in compared.ways:
         mean, low, high = compared.differences.get(row.way, (0.0, 0.0, 0.0))
-        apart = "" if row.way == first else f"{signed(mean)} {interval(low, high)}"
-        means = (number(row.test_accuracy), number(row.rent), f"{row.parameters:,.0f}")
-        rows.append((row.way, number(row.net), interval(row.low, row.high), *means, apart))
+        apart = "" if row.way == first else f"{written.signed(mean)} {written.interval(low, high)}"
+        means = (written.number(row.test_accuracy), written.number(row.rent), f"{row.parameters:,.0f}")
+        rows.append((row.way, written.number(row.net), written.interval(row.low, row.high), *means, apart))
     header = ("way", "net", "95% interval", "test accuracy", "rent", "parameters", f"{first} is better by")
     out.table(header, rows, right=header[1:])
     if done.report:
@@ -196,10 +196,10 @@ def _compared(out: Output, done: GrowComparison) -> None:
 
 def frontier_picture(path: Path, comparison: WayComparison) -> None:
     """Test accuracy against parameters, and net accuracy with its interval."""
-    figure = figure_class()(figsize=(11.0, 4.2), dpi=140, layout="constrained")
+    figure = picture.figure(figsize=(11.0, 4.2), dpi=140, layout="constrained")
     left, right = figure.subplots(1, 2)
     for place, row in enumerate(comparison.ways):
-        colour = GREY if place else BLUE
+        colour = picture.GREY if place else picture.BLUE
         left.scatter(row.parameters, row.test_accuracy, s=60, color=colour, zorder=3)
         left.annotate(row.way, (row.parameters, row.test_accuracy), (6, 4), textcoords="offset points", fontsize=9)
         reach = [[row.net - row.low], [row.high - row.net]]
@@ -220,23 +220,24 @@ def lanes_picture(path: Path, episode: EpisodeLanes) -> None:
     from headway.kits.grow.morph.lifecycle import SeedStage
 
     slots = episode.stages.shape[1]
-    figure = figure_class()(figsize=(11.0, 1.6 * slots + 1.8), dpi=140, layout="constrained")
+    figure = picture.figure(figsize=(11.0, 1.6 * slots + 1.8), dpi=140, layout="constrained")
     axes = figure.subplots(slots + 1, 1, sharex=True)
     for slot in range(slots):
         lane = axes[slot]
-        lane.fill_between(range(len(episode.alphas)), episode.alphas[:, slot], step="mid", color=BLUE, alpha=0.25)
-        lane.plot(episode.contributions[:, slot], color=ORANGE, linewidth=1.5)
+        alphas = episode.alphas[:, slot]
+        lane.fill_between(range(len(alphas)), alphas, step="mid", color=picture.BLUE, alpha=0.25)
+        lane.plot(episode.contributions[:, slot], color=picture.ORANGE, linewidth=1.5)
         before = -1
         for epoch, stage in enumerate(episode.stages[:, slot].tolist()):
             if stage != before and stage != SeedStage.DORMANT:
                 blueprint = int(episode.blueprints[epoch, slot])
                 named = NAMES[blueprint] if stage == SeedStage.GERMINATED else SeedStage(stage).name.lower()
-                lane.axvline(epoch, color=GREY, linewidth=0.8)
+                lane.axvline(epoch, color=picture.GREY, linewidth=0.8)
                 lane.text(epoch, 1.02, named, fontsize=7, rotation=30, ha="left", va="bottom")
             before = stage
         lane.set_ylim(-0.1, 1.0)
         lane.set_ylabel(f"r0c{slot}")
-    axes[-1].plot(episode.accuracy, color=BLUE)
+    axes[-1].plot(episode.accuracy, color=picture.BLUE)
     axes[-1].set_ylabel("accuracy")
     axes[-1].set_xlabel("epoch (blue: alpha, orange: contribution)")
     figure.savefig(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, RecordTable, Session, Verbs, keep_out_of_git, number, renders, text, value, verb
+from headway.cli import Column, Output, RecordTable, Session, Verbs, keep_out_of_git, renders, verb, written
 from headway.nouns import InvalidSettings
 from headway.settings import FILE
 
@@ -115,17 +115,17 @@ def _summary(out: Output, summary: ImproveSummary) -> None:
 
 
 def _line(result: RoundResult) -> str:
-    change = "" if result.before is None else f" {number(result.before)} → {number(result.after)}"
+    change = "" if result.before is None else f" {written.number(result.before)} → {written.number(result.after)}"
     return f"{result.round}. {result.verdict}{change}  {result.proposal.splitlines()[0][:80]}  ({result.why})"
 
 
 _WINDOWS = RecordTable["CalibrationWindow"](
-    text("rounds", lambda window: f"{window.first}-{window.last}"),
-    value("compared", lambda window: window.predicted),
-    value("sign accuracy", lambda window: window.sign_accuracy),
-    value("majority sign", lambda window: window.majority),
-    value("80% coverage", lambda window: window.coverage),
-    value("mean error", lambda window: window.error),
+    Column.text("rounds", lambda window: f"{window.first}-{window.last}"),
+    Column.value("compared", lambda window: window.predicted),
+    Column.value("sign accuracy", lambda window: window.sign_accuracy),
+    Column.value("majority sign", lambda window: window.majority),
+    Column.value("80% coverage", lambda window: window.coverage),
+    Column.value("mean error", lambda window: window.error),
 )
 
 

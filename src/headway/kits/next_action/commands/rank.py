@@ -7,26 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
-from headway.cli import (
-    Output,
-    RecordTable,
-    Session,
-    number,
-    offered,
-    quoted,
-    read_text,
-    renders,
-    situation_options,
-    task_argument,
-    text as text_column,
-    typed_state,
-    value,
-    verb,
-)
+from headway.cli import Column, Output, RecordTable, Session, renders, situation_options, task_argument, verb, written
 from headway.files import read_regular
 from headway.kits.next_action.ranking import Ranked, asked_about, rank as ranked
 from headway.nouns import InvalidInput
@@ -50,7 +36,7 @@ def rank(
     candidates: str,
     text: str,
     names: str | None,
-    state: tuple[str, ...],
+    state: dict[str, Any],
     role: str,
     state_file: Path | None,
     policy: str | None,
@@ -64,15 +50,15 @@ def rank(
         raise click.UsageError("Only one of CANDIDATES and --text can be read from standard input.")
     if candidates and names:
         raise click.UsageError("CANDIDATES and --candidates are the same: give one of them.")
-    offers = offered(names, ()) if names else read_candidates(candidates)
+    offers = [name.strip() for name in names.split(",")] if names else read_candidates(candidates)
     with session.project() as project:
-        given = {**read_state(state_file), **typed_state(state)} or None
-        asked = asked_about(project, task, read_text(text), given, role)
+        given = {**read_state(state_file), **state} or None
+        asked = asked_about(project, task, session.read(text), given, role)
         ranking = ranked(project, task, offers, asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(Ranking(task=task, ranking=ranking, synthetic=synthetic, state_of=asked.state_of))
-    about = quoted(text) if text not in ("", "-") else '"Summarise this page"'
-    session.next(f"headway decide {task} {about}" + (f" --candidates {quoted(names)}" if names else ""))
+    about = quote(text) if text not in ("", "-") else '"Summarise this page"'
+    session.next(f"headway decide {task} {about}" + (f" --candidates {quote(names)}" if names else ""))
 
 
 @verb(
@@ -99,7 +85,7 @@ def score(
     scope: str | None,
     files: int | None,
     text: str,
-    state: tuple[str, ...],
+    state: dict[str, Any],
     role: str,
     state_file: Path | None,
     policy: str | None,
@@ -117,8 +103,8 @@ def score(
         raise click.UsageError("Name the candidate, or describe it with --description.")
     offer: Any = {"name": name, **features} if features else name
     with session.project() as project:
-        given = {**read_state(state_file), **typed_state(state)} or None
-        asked = asked_about(project, task, read_text(text), given, role)
+        given = {**read_state(state_file), **state} or None
+        asked = asked_about(project, task, session.read(text), given, role)
         (row,) = ranked(project, task, [offer], asked.text, state=asked.state, role=asked.role, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(CandidateScore(task=task, candidate=row, synthetic=synthetic, state_of=asked.state_of))
@@ -140,10 +126,10 @@ class Ranking:
 
 
 _RANKING = RecordTable[tuple[int, Ranked]](
-    value("rank", lambda row: row[0]),
-    text_column("candidate", lambda row: row[1].name),
-    value("predicted", lambda row: row[1].predicted),
-    value("±", lambda row: row[1].std),
+    Column.value("rank", lambda row: row[0]),
+    Column.text("candidate", lambda row: row[1].name),
+    Column.value("predicted", lambda row: row[1].predicted),
+    Column.value("±", lambda row: row[1].std),
 )
 
 
@@ -197,7 +183,7 @@ def _score(out: Output, score: CandidateScore) -> None:
     if candidate.features:
         out.line(_line(candidate))
     else:
-        out.line(f"{number(candidate.predicted)} ± {number(candidate.std)}  {candidate.name}")
+        out.line(f"{written.number(candidate.predicted)} ± {written.number(candidate.std)}  {candidate.name}")
     if candidate.advice:
         out.line(candidate.advice, style="bold")
 

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    Output,
-    RecordTable,
-    Session,
-    document_of,
-    interval,
-    render,
-    renders,
-    signed,
-    task_argument,
-    text,
-    value,
-    verb,
-    verdict_document,
-)
+from headway.cli import Column, Output, RecordTable, Session, document_of, render, renders, task_argument, verb, written
 
 if TYPE_CHECKING:
     from headway.kits.offline.compare import Compared
@@ -108,7 +94,7 @@ def _document(compared: Compared) -> dict[str, Any]:
         "task": compared.task,
         "policy": compared.policy,
         "against": compared.against,
-        "offline": verdict_document(compared.offline),
+        "offline": document_of(compared.offline),
         "live": compared.live,
         "manifest": compared.manifest,
         "pack": compared.pack or None,
@@ -134,12 +120,14 @@ def _compared(out: Output, compared: Compared) -> None:
 
 def _metrics(policy: str, against: str) -> RecordTable[tuple[str, Any]]:
     return RecordTable(
-        text("metric", lambda row: row[0]),
-        value(policy, lambda row: row[1]["policy"], 4),
-        value(against, lambda row: row[1]["against"], 4),
-        value("difference", lambda row: signed(row[1]["difference"], 4)),
-        text("95%", lambda row: "" if row[1]["low"] is None else interval(row[1]["low"], row[1]["high"], 4)),
-        value("prompts", lambda row: row[1]["prompts"]),
+        Column.text("metric", lambda row: row[0]),
+        Column.value(policy, lambda row: row[1]["policy"], 4),
+        Column.value(against, lambda row: row[1]["against"], 4),
+        Column.value("difference", lambda row: written.signed(row[1]["difference"], 4)),
+        Column.text(
+            "95%", lambda row: "" if row[1]["low"] is None else written.interval(row[1]["low"], row[1]["high"], 4)
+        ),
+        Column.value("prompts", lambda row: row[1]["prompts"]),
     )
 
 

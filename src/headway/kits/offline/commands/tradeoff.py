@@ -5,28 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    Output,
-    RecordTable,
-    Session,
-    figure_class,
-    number,
-    percent,
-    quoted,
-    renders,
-    task_argument,
-    text,
-    value,
-    verb,
-)
+from headway.cli import Column, Output, RecordTable, Session, picture, renders, task_argument, verb, written
 from headway.nouns import money
 
 if TYPE_CHECKING:
@@ -76,7 +60,7 @@ def tradeoff(
         tradeoff_picture(plot, curve, quality=signals.quality, cost=signals.cost, synthetic=bool(made_up))
         session.out.line(f"Drawn: {plot}")
     given = {"--quality": quality, "--cost": cost, "--of": of, "--newest": None if newest == 5000 else newest}
-    options = "".join(f" {name} {quoted(str(value))}" for name, value in given.items() if value is not None)
+    options = "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value is not None)
     _answer(session, task, curve, signals, weights, options)
 
 
@@ -121,11 +105,15 @@ def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
 
     unit = unit_of(cost)
     return RecordTable(
-        text("weight", lambda row: row[0]),
-        value(quality, lambda row: row[1].quality.value, 4),
-        text("95%", lambda row: f"[{number(row[1].quality.low, 4)}, {number(row[1].quality.high, 4)}]"),
-        value(cost, lambda row: money(row[1].cost.value, unit) if unit else f"{row[1].cost.value:.6g}"),
-        text("chosen", lambda row: ", ".join(f"{arm} {percent(share)}" for arm, share in row[1].shares.items())),
+        Column.text("weight", lambda row: row[0]),
+        Column.value(quality, lambda row: row[1].quality.value, 4),
+        Column.text(
+            "95%", lambda row: f"[{written.number(row[1].quality.low, 4)}, {written.number(row[1].quality.high, 4)}]"
+        ),
+        Column.value(cost, lambda row: money(row[1].cost.value, unit) if unit else f"{row[1].cost.value:.6g}"),
+        Column.text(
+            "chosen", lambda row: ", ".join(f"{arm} {written.percent(share)}" for arm, share in row[1].shares.items())
+        ),
     )
 
 
@@ -189,7 +177,7 @@ def _document(point: TradeoffPoint) -> dict[str, Any]:
 
 def tradeoff_picture(path: Path, curve: Tradeoff, *, quality: str, cost: str, synthetic: bool) -> None:
     """Cost to the right, quality up; each constant arm as a square, the chosen policy ringed."""
-    figure = figure_class()(figsize=(7.5, 5.0), dpi=150, layout="constrained")
+    figure = picture.figure(figsize=(7.5, 5.0), dpi=150, layout="constrained")
     axes = figure.subplots()
     points = sorted(curve.points, key=lambda sample: sample.cost.value)
     x, y = [point.cost.value for point in points], [point.quality.value for point in points]
@@ -197,21 +185,21 @@ def tradeoff_picture(path: Path, curve: Tradeoff, *, quality: str, cost: str, sy
         x,
         [point.quality.low for point in points],
         [point.quality.high for point in points],
-        color=BLUE,
+        color=picture.BLUE,
         alpha=0.15,
         lw=0,
     )
-    axes.plot(x, y, color=BLUE, marker="o", ms=3.5, label="policies, by the weight of cost")
+    axes.plot(x, y, color=picture.BLUE, marker="o", ms=3.5, label="policies, by the weight of cost")
     for name, sample in curve.constants.items():
-        axes.plot(sample.cost.value, sample.quality.value, marker="s", color=GREY, ls="none")
-        axes.annotate(f" always {name}", (sample.cost.value, sample.quality.value), color=INK, va="bottom")
+        axes.plot(sample.cost.value, sample.quality.value, marker="s", color=picture.GREY, ls="none")
+        axes.annotate(f" always {name}", (sample.cost.value, sample.quality.value), color=picture.INK, va="bottom")
     if curve.at_least is not None and curve.of in curve.constants:
         wanted = curve.at_least * curve.constants[curve.of].quality.value
-        axes.axhline(wanted, color=GREY, ls="--", lw=1)
+        axes.axhline(wanted, color=picture.GREY, ls="--", lw=1)
         axes.annotate(f"{curve.at_least:.0%} of {curve.of}", (axes.get_xlim()[1], wanted), ha="right", va="bottom")
     if curve.chosen is not None:
         at = (curve.chosen.cost.value, curve.chosen.quality.value)
-        ring = {"marker": "o", "ms": 11, "mfc": "none", "mec": GREEN, "mew": 2, "ls": "none"}
+        ring = {"marker": "o", "ms": 11, "mfc": "none", "mec": picture.GREEN, "mew": 2, "ls": "none"}
         axes.plot(*at, **ring, label="cheapest policy that keeps it")
     axes.set_xlabel(f"{cost} per decision")
     axes.set_ylabel(quality)

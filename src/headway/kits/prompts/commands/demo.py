@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    Output,
-    Session,
-    empty_folder,
-    figure_class,
-    renders,
-    signed,
-    verb,
-)
+from headway.cli import Output, Session, picture, renders, verb, written
 from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -55,7 +42,7 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
     from headway.project import Project
     from headway.settings import FILE
 
-    folder = empty_folder(session, out, "mutate")
+    folder = session.empty_folder(out, "mutate")
     say = session.out
     say.note("Everything here is synthetic: prompts come from the world 'prompts', and no model is called.")
     runs: list[MutationRun] = []
@@ -132,7 +119,7 @@ def _demo(out: Output, demo: MutationDemo) -> None:
     )
     for run in demo.runs:
         mean, low, high = run.gain
-        out.line(f"seed {run.seed}: over the best fixed order {signed(mean)} [{signed(low)}, {signed(high)}]")
+        out.line(f"seed {run.seed}: over the best fixed order {written.signed(mean)} {written.interval(low, high)}")
     out.line()
     out.line("First choice by class (the class is hidden from the policy):", style="bold")
     out.table(
@@ -168,16 +155,16 @@ def _run_document(run: MutationRun) -> dict[str, Any]:
 def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[str | None, str]:
     """The plot's path, or why there is none."""
     try:
-        sheet = figure_class()(figsize=(11, 4.6), dpi=150, layout="constrained")
+        sheet = picture.figure(figsize=(11, 4.6), dpi=150, layout="constrained")
     except MissingExtra as error:
         return None, str(error)
     left, right = sheet.subplots(1, 2, width_ratios=(1.0, 1.25))
     for run in runs:
-        left.plot(*zip(*run.curve, strict=True), color=BLUE, linewidth=1.6, alpha=0.8)
+        left.plot(*zip(*run.curve, strict=True), color=picture.BLUE, linewidth=1.6, alpha=0.8)
     for value, colour, name in (
-        (best.optimum, GREEN, "optimum"),
-        (best.fixed, ORANGE, "best fixed order"),
-        (best.uniform, GREY, "uniform"),
+        (best.optimum, picture.GREEN, "optimum"),
+        (best.fixed, picture.ORANGE, "best fixed order"),
+        (best.uniform, picture.GREY, "uniform"),
     ):
         left.axhline(value, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
         left.annotate(
@@ -197,7 +184,7 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
         for column, share in enumerate(series.values()):
             right.annotate(
                 f"{share:.0%}", (column, row), ha="center", va="center", fontsize=9,
-                color="white" if share > 0.6 else INK,
+                color="white" if share > 0.6 else picture.INK,
             )  # fmt: skip
     right.set_title("First choice on held-out prompts", loc="left", weight="bold", fontsize=11)
     right.spines[:].set_visible(False)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import OptionHook, Session, number, quoted, signed
+from headway.cli import OptionHook, Session, written
 from headway.kits.practice import practice_values, show
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
                 done, kept = practise_prompts(project, settings=settings, progress=progress, **given)
         except KeyboardInterrupt:  # the answers so far are cached, and practice takes seconds
             task = f"{given['task']} " if given["task"] else ""
-            named = f" --prompts {quoted(str(prompts))}" if prompts else ""
-            session.next(f"headway learn {task}--world prompts --seed {given['seed']} --model {quoted(model)}{named}")
+            named = f" --prompts {quote(str(prompts))}" if prompts else ""
+            session.next(f"headway learn {task}--world prompts --seed {given['seed']} --model {quote(model)}{named}")
             raise
     show(session, done, time.perf_counter() - begun, kept)
     _show_held_out(session, done.policy, kept)
@@ -63,7 +64,7 @@ def _show_held_out(session: Session, policy: str, kept: HeldOut) -> None:
     ]
     out.table(
         ("choice", "reward", "passed"),
-        [(name, number(float(getattr(kept, key))), f"{kept.passed[key]:.0%}") for name, key in rows],
+        [(name, written.number(float(getattr(kept, key))), f"{kept.passed[key]:.0%}") for name, key in rows],
         right=("reward", "passed"),
     )
     gains = {
@@ -75,7 +76,7 @@ def _show_held_out(session: Session, policy: str, kept: HeldOut) -> None:
         word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
         if kept.prompts < _FEW:
             word = "too few prompts to tell"
-        out.line(f"{signed(mean)} over {what}, 95% interval [{signed(low)}, {signed(high)}]: {word}.")
+        out.line(f"{written.signed(mean)} over {what}, 95% interval {written.interval(low, high)}: {word}.")
     if kept.estimated:
         out.note("The endpoint did not count tokens: they are estimated as a quarter of the characters.")
 

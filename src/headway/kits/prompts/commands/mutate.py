@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, number, read_text, renders, verb
+from headway.cli import Output, Session, renders, verb, written
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.nouns import InvalidInput
 
@@ -33,7 +33,7 @@ def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int
     """
     from headway.kits.prompts import mutations
 
-    text = read_text(prompt)
+    text = session.read(prompt)
     decision = None
     if kind is None:
         possible = [name for name, may in zip(MUTATIONS, mutations.allowed(text), strict=True) if may]
@@ -83,5 +83,5 @@ def _mutated(out: Output, prompt: MutatedPrompt) -> None:
     out.note(f"{prompt.kind}: {prompt.mutated.change}." + (" It is a no-op." if prompt.mutated.no_op else ""))
     decision = prompt.decision
     if decision is not None:
-        chance = number(decision.propensity, 2)
+        chance = written.number(decision.propensity, 2)
         out.note(f"{decision.policy} chose it with probability {chance}; decision {decision.id}.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, clean, renders, verb
+from headway.cli import Output, Session, renders, verb, written
 from headway.files import read_regular
 from headway.kits.reply.settings import reply_settings
 
@@ -79,7 +79,7 @@ def _history(out: Output, shown: ReplyHistory) -> None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(clean(text).split())
+    line = " ".join(written.clean(text).split())
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
@@ -199,7 +199,7 @@ class _Talk:
         replies = []
         for text in prompts:
             self.turns, self.episode = [], self._new_episode()
-            self.out.line(f"you> {clean(text, one_line=False)}", style="dim")
+            self.out.line(f"you> {written.clean(text, one_line=False)}", style="dim")
             try:
                 reply = self._answer(text)
             except InvalidInput as error:  # a prompt that is too long does not stop the others
@@ -221,8 +221,8 @@ class _Talk:
         if not left:
             self.out.line(f"Every reply of {self.task} is rated.")
         for decision, reply, _ in left:
-            self.out.line(f"you> {clean(decision.situation.text, one_line=False)}", style="dim")
-            self.out.line(clean(reply.text, one_line=False))
+            self.out.line(f"you> {written.clean(decision.situation.text, one_line=False)}", style="dim")
+            self.out.line(written.clean(reply.text, one_line=False))
             if not self._rate(decision.id):
                 break
 
@@ -243,7 +243,7 @@ class _Talk:
 
         def say(piece: str) -> None:
             if not self.out.json:
-                self.out.raw(clean(piece, one_line=False))
+                self.out.raw(written.clean(piece, one_line=False))
                 sys.stdout.flush()
 
         try:
@@ -367,7 +367,7 @@ class _Talk:
                 key = os.read(sys.stdin.fileno(), 16).decode("utf-8", "replace")
             except (KeyboardInterrupt, OSError):
                 return None
-        self.out.raw(f"{clean(key)}\n" if key.isprintable() else "\n")
+        self.out.raw(f"{written.clean(key)}\n" if key.isprintable() else "\n")
         return "" if key in ("\r", "\n", " ") else None if key in ("", "\x04", "\x1b") else key
 
 

@@ -120,11 +120,11 @@ def _generator(session: Session, model: str, device: str) -> Generator:
 
 
 def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Completion:
-    from headway.cli import clean
+    from headway.cli import written
 
     last: Any = None
     for delta in generator.stream(prompt):
-        session.out.raw(clean(delta.text, one_line=False))
+        session.out.raw(written.clean(delta.text, one_line=False))
         sys.stdout.flush()
         last = delta.completion
     session.out.line()

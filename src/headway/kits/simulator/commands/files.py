@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
-from headway.cli import Output, Session, quoted, renders, verb
+from headway.cli import Output, Session, renders, verb
 from headway.kits.simulator.problem import CodeProblem, write_problems
 
 _OUT = click.option(
@@ -40,7 +41,7 @@ def generate(session: Session, count: int, seed: int, families: tuple[str, ...],
         problems = list(problems_of(count, seed, families, progress))
     write_problems(out, problems)
     session.show(_file(out, problems, time.perf_counter() - begun))
-    session.next(f"headway sim validate {quoted(str(out))}")
+    session.next(f"headway sim validate {quote(str(out))}")
 
 
 @verb(
@@ -59,7 +60,7 @@ def import_(session: Session, file: Path, shape: Any, out: Path) -> None:
     imported = read_foreign(file, shape)
     write_problems(out, imported.problems)
     session.show(_file(out, imported.problems, time.perf_counter() - begun, imported.skipped))
-    session.next(f"headway sim validate {quoted(str(out))}")
+    session.next(f"headway sim validate {quote(str(out))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,24 +8,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import (
-    BLUE,
-    GREEN,
-    GREY,
-    Output,
-    Session,
-    figure_class,
-    interval,
-    number,
-    quoted,
-    renders,
-    task_argument,
-    verb,
-)
+from headway.cli import Output, Session, picture, renders, task_argument, verb, written
 from headway.nouns import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -79,7 +67,7 @@ def report(
     session.show(done)
     if plot is not None:
         _draw(session, plot, done)
-    session.next(f"headway verify {quoted(str(pack))}" if pack is not None else f"headway prove {task}")
+    session.next(f"headway verify {quote(str(pack))}" if pack is not None else f"headway prove {task}")
 
 
 def _newest(project: Project, task: str) -> str:
@@ -158,29 +146,29 @@ def _reported(out: Output, done: SimReport) -> None:
         rows = [
             (
                 f"{way} ({done.chosen[way]})" if way in done.chosen else way,
-                number(entry["value"], 3),
-                interval(entry["low"], entry["high"], 3),
+                written.number(entry["value"], 3),
+                written.interval(entry["low"], entry["high"], 3),
                 f"{entry['share']:.1%}",
                 f"{entry['share_low']:.1%} to {entry['share_high']:.1%}",
                 f"{entry['solved']:.1%}",
-                number(entry["cost"], 3),
+                written.number(entry["cost"], 3),
             )
             for way, entry in sorted(shown["ways"].items(), key=lambda pair: pair[1]["value"])
         ]
         out.table(heads, rows, right=heads[1:])
 
 
-_COLOURS = {"learned": BLUE, "oracle": GREEN}
+_COLOURS = {"learned": picture.BLUE, "oracle": picture.GREEN}
 
 
 def report_picture(path: Path, parts: Mapping[str, Any]) -> None:
     """One panel per part; a bar per way with its 95% interval."""
-    figure = figure_class()(figsize=(9.0, 3.8), dpi=150, layout="constrained")
+    figure = picture.figure(figsize=(9.0, 3.8), dpi=150, layout="constrained")
     for axes, (part, shown) in zip(figure.subplots(1, len(parts), sharex=True), sorted(parts.items()), strict=True):
         ways = sorted(shown["ways"].items(), key=lambda pair: pair[1]["value"])
         for place, (way, entry) in enumerate(ways):
             reach = [[entry["value"] - entry["low"]], [entry["high"] - entry["value"]]]
-            axes.barh(place, entry["value"], xerr=reach, color=_COLOURS.get(way, GREY), height=0.7)
+            axes.barh(place, entry["value"], xerr=reach, color=_COLOURS.get(way, picture.GREY), height=0.7)
         axes.set_yticks(range(len(ways)), [way for way, _ in ways])
         axes.set_xlabel("value net of cost, per problem")
         axes.set_title(f"{part}: {shown['subjects']:,} problems", loc="left")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, quoted, renders, verb
+from headway.cli import Output, Session, renders, verb
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
@@ -60,7 +61,7 @@ def run(
     crew = catalogue().crew(workers, crew_name)
     problems = read_problems(tasks)[:limit]
     path = out or tasks.with_name(f"{tasks.name.split('.')[0]}-{solver}.results.jsonl")
-    again = f"headway sim run --tasks {quoted(str(tasks))} --solver {solver}" + (f" --limit {limit}" if limit else "")
+    again = f"headway sim run --tasks {quote(str(tasks))} --solver {solver}" + (f" --limit {limit}" if limit else "")
     try:
         with session.out.progress() as progress:
             done = run_problems(

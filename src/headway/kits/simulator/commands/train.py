@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
-from headway.cli import OptionHook, Session, quoted, task_argument, verb
+from headway.cli import OptionHook, Session, task_argument, verb
 from headway.kits.practice import acting_crew, practice_values, seeds_crew, show
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -59,7 +60,7 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
         read_problems(tasks)  # a wrong file fails before a project is created
     if values.get("seeds"):
         return _several(session, tasks, given, values["seeds"], values["workers"])
-    named = f" --tasks {quoted(str(tasks))}" if tasks is not None else ""
+    named = f" --tasks {quote(str(tasks))}" if tasks is not None else ""
     begun = time.perf_counter()
     crew = acting_crew(values["workers"])
     with session.project(create=True) as project:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from headway.cli import Output, Session, quoted, renders, verb
+from headway.cli import Output, Session, renders, verb
 
 SANDBOXES = ("auto", "docker", "bubblewrap", "process")
 _SHOWN = 20
@@ -48,7 +49,7 @@ def validate(session: Session, file: Path, sandbox: str, workers: int) -> int:
     )
     if result.broken:
         return 1
-    session.next(f"headway sim run --tasks {quoted(str(file))}")
+    session.next(f"headway sim run --tasks {quote(str(file))}")
     return 0
 
 
