@@ -11,6 +11,8 @@ import pytest
 
 from headway import settings
 from headway.nouns.kit import catalogue, load
+from headway.settings.environment import VARIABLES
+from headway.settings.read import KEYS
 from headway.settings.strict import keys_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md"
@@ -38,16 +40,16 @@ def test_every_commented_setting_of_the_example_loads_too() -> None:
     assert not re.search(r"(?m)^# [a-z_]+ = ", text)
 
 
-@pytest.mark.parametrize("table", list(settings.KEYS))
+@pytest.mark.parametrize("table", list(KEYS))
 def test_every_key_has_a_heading_and_every_heading_is_a_key(table: str) -> None:
     section = f"[{table}.NAME]" if table in ("tasks", "upstreams") else f"[{table}]"
     kinds = catalogue().all("kinds").values() if table == "tasks" else ()
     own = [key for kind in kinds if kind.settings for key in keys_of(load(kind.settings))]
-    assert sorted(headings(section)) == sorted({*settings.KEYS[table], *own})
+    assert sorted(headings(section)) == sorted({*KEYS[table], *own})
 
 
 def test_every_variable_has_a_heading() -> None:
-    assert headings("Environment variables") == list(settings.VARIABLES)
+    assert headings("Environment variables") == list(VARIABLES)
 
 
 def test_the_toml_of_the_page_loads() -> None:

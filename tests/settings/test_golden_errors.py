@@ -16,6 +16,7 @@ import pytest
 
 from headway import settings
 from headway.nouns.errors import HeadwayError
+from headway.settings.read import KEYS
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "settings_errors.jsonl"
 CASES: list[dict[str, Any]] = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
@@ -43,7 +44,7 @@ def test_a_wrong_setting_is_refused_with_the_same_words(number: int) -> None:
 def test_every_key_of_every_table_has_a_golden_error() -> None:
     messages = "\n".join(case["message"] for case in CASES)
     examples = {"tasks": "tasks.route", "upstreams": "upstreams.a"}
-    for table, keys in settings.KEYS.items():
+    for table, keys in KEYS.items():
         for key in keys:
             assert f"{examples.get(table, table)}.{key} " in messages, (table, key)
 

@@ -16,6 +16,7 @@ from headway.nouns.errors import InvalidSettings
 from headway.nouns.kind import Kind
 from headway.nouns.kit import BrokenKit, Catalogue, Family, Kit
 from headway.settings import kits as settings_kits
+from headway.settings.schema import EncoderEndpoint
 from tests.settings.acme import AcmeSettings, Limits
 
 ACME = Kit(
@@ -114,7 +115,7 @@ def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:
 def test_the_endpoint_encoder_cannot_be_set_by_name() -> None:
     assert 'is "endpoint", expected one of' in refused('[tasks.a]\nencoder = "endpoint"\n', None).message
     loaded = parse('[tasks.a]\nencoder = { url = "http://x/v1", model = "m" }\n', None)
-    assert loaded.task("a").encoder == settings.EncoderEndpoint(url="http://x/v1", model="m")
+    assert loaded.task("a").encoder == EncoderEndpoint(url="http://x/v1", model="m")
 
 
 def test_an_installed_kit_that_is_not_in_use_is_named_and_not_imported(offered: Callable[..., None]) -> None:

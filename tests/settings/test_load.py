@@ -17,6 +17,10 @@ from headway.nouns.kit import catalogue
 from headway.nouns.records import Candidate, Situation
 from headway.project.decide.serving import rules_policy
 from headway.reward.signals import Term
+from headway.settings.configuration import config_hash
+from headway.settings.environment import project_directory
+from headway.settings.read import KEYS
+from headway.settings.schema import EncoderEndpoint, GuardSettings
 from tests.opinions import opinion_on
 
 COMPLETE = """
@@ -69,9 +73,9 @@ def test_the_environment_is_that_of_the_process_unless_another_is_given(
     monkeypatch.setenv("HEADWAY_DIR", str(tmp_path))
     assert settings.load(tmp_path).policy_override == "off"
     assert settings.load(tmp_path, {}).policy_override is None
-    assert settings.project_directory() == tmp_path
-    assert settings.project_directory("other") == Path("other")
-    assert settings.project_directory(None, {}) == Path()
+    assert project_directory() == tmp_path
+    assert project_directory("other") == Path("other")
+    assert project_directory(None, {}) == Path()
 
 
 def test_a_missing_directory_has_no_settings_file(tmp_path: Path) -> None:
@@ -191,9 +195,9 @@ def test_guards_costs_and_an_encoder_endpoint_are_read() -> None:
     loaded = parse(text, EMBED_KEY="secret")
     task = loaded.task("a")
     assert task.costs == {"x": 0.0, "y": 2.5}
-    assert task.guards["latency_s"] == settings.GuardSettings(tolerance=0.5)
-    assert task.guards["solved"] == settings.GuardSettings(tolerance=0.01, direction="higher")
-    assert task.encoder == settings.EncoderEndpoint(url="https://e.example.com/v1", model="embed", key_env="EMBED_KEY")
+    assert task.guards["latency_s"] == GuardSettings(tolerance=0.5)
+    assert task.guards["solved"] == GuardSettings(tolerance=0.01, direction="higher")
+    assert task.encoder == EncoderEndpoint(url="https://e.example.com/v1", model="embed", key_env="EMBED_KEY")
     assert loaded.key("EMBED_KEY") == "secret"
 
 
@@ -262,28 +266,26 @@ def test_the_config_hash_changes_only_with_settings_that_affect_acting() -> None
     base = parse('[tasks.a]\nactions = ["x", "y"]\n').task("a")
     other = ["reward = { z = 2.0 }", 'promote = "auto"', 'gate = "off"', "margin = 0.1", "retrain_after = 9"]
     for line in other:
-        assert settings.config_hash(
-            parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")
-        ) == settings.config_hash(base)
+        assert config_hash(parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")) == config_hash(base)
     acting = [
         "floor = 0.1", 'fallback = "x"', 'explore = "thompson"', "confidence_floor = 0.5", "sticky = true", "seed = 1",
         'online = "live"', "cost_weight = 1", "costs = { x = 1 }", 'rules = [{ when = "step > 1", use = "y" }]',
         'family = "cql"', 'encoder = "minilm"', 'roles = { a = { primary = "x" } }', "episode_timeout_s = 1",
     ]  # fmt: skip
-    hashes = {settings.config_hash(parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")) for line in acting}
+    hashes = {config_hash(parse(f'[tasks.a]\nactions = ["x", "y"]\n{line}\n').task("a")) for line in acting}
     assert len(hashes) == len(acting)
-    assert settings.config_hash(base) not in hashes
+    assert config_hash(base) not in hashes
     body = json.loads(settings.config(base))
     assert body["actions"] == ["x", "y"]
 
 
 def test_the_config_hash_is_the_same_in_another_process() -> None:
     code = (
-        "from pathlib import Path; from headway import settings;"
-        "print(settings.config_hash(settings.parse(settings.example(), directory=Path(), environ={}).task('route')))"
+        "from pathlib import Path; from headway import settings; from headway.settings.configuration import config_hash;"
+        "print(config_hash(settings.parse(settings.example(), directory=Path(), environ={}).task('route')))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == settings.config_hash(parse(settings.example()).task("route"))
+    assert run.stdout.strip() == config_hash(parse(settings.example()).task("route"))
 
 
 values = st.recursive(
@@ -314,7 +316,7 @@ def toml(value: Any) -> str:
     return str(value)
 
 
-@given(st.sampled_from([(table, key) for table, keys in settings.KEYS.items() for key in keys]), values)
+@given(st.sampled_from([(table, key) for table, keys in KEYS.items() for key in keys]), values)
 def test_any_value_of_any_key_is_either_read_or_refused_by_name(place: tuple[str, str], value: Any) -> None:
     table, key = place
     heading = f"{table}.a" if table in ("tasks", "upstreams") else table

@@ -188,7 +188,7 @@ def test_the_hosts_go_to_a_gpu_of_cuda_and_stay_on_the_cpu_beside_mps(
         asked.update(given)
         raise InvalidInput("That is enough.", code="enough")
 
-    monkeypatch.setattr("headway.kits.practice.run.practise", practise)
+    monkeypatch.setattr("headway.kits.practice.practise", practise)
     done = headway("-C", tmp_path, "grow", "train", "--device", device, "--json")
     assert "enough" in done.out + done.err
     assert asked["device"] == device
