@@ -281,7 +281,8 @@ def test_the_config_hash_changes_only_with_settings_that_affect_acting() -> None
 
 def test_the_config_hash_is_the_same_in_another_process() -> None:
     code = (
-        "from pathlib import Path; from headway import settings; from headway.settings.configuration import config_hash;"
+        "from pathlib import Path; from headway import settings;"
+        "from headway.settings.configuration import config_hash;"
         "print(config_hash(settings.parse(settings.example(), directory=Path(), environ={}).task('route')))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
