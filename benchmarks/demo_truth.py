@@ -28,7 +28,7 @@ import numpy as np
 from _contract import arguments, finish, say
 
 from headway.kits.demo import traffic
-from headway.kits.demo.planted import SETTINGS, plant
+from headway.kits.demo.planted import plant, prepare
 from headway.kits.demo.routing import RoutingPrompt, two_arms
 from headway.loop.watch import Watch
 from headway.loop.when import Machine
@@ -89,7 +89,7 @@ class Play:
         self.events: set[str] = set()
         self.values: dict[tuple[str, str], float] = {}
         self.kept: dict[tuple[str, str, str], dict[str, float]] = {}
-        (self.folder / "headway.toml").write_text(SETTINGS, "utf-8")
+        prepare(self.folder)
         self.prompts = {task: iter(two_arms().sample(20_000, seed * 7 + place)) for place, task in enumerate(RATES)}
 
     def run(self, seconds: int) -> None:

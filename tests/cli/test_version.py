@@ -52,6 +52,8 @@ def test_a_build_contains_the_commit(root: Path, tmp_path: Path, target: str) ->
     (source / "src" / "headway").mkdir(parents=True)
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src/headway/__init__.py"):
         (source / name).write_text((root / name).read_text("utf-8"), "utf-8")
+    (source / "src/headway/serve/static").mkdir(parents=True)
+    (source / "src/headway/serve/static/index.html").write_text("<!doctype html>\n", "utf-8")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(tmp_path / "dist")],
         cwd=source,
