@@ -25,13 +25,13 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import _estimators as estimators
 import numpy as np
 import situations
 from _contract import data_file, finish, say
 from _coverage import agreement_coverage, five_arm_coverage
 from _worlds import EXACT_VALUES, NineModels, nine_models, routing_log
 
-from headway.kits.audit import estimators
 from headway.nouns.evidence import Evidence, Plan
 from headway.promote.gate import verdict
 from headway.prove.about import About

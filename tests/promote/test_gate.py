@@ -176,7 +176,6 @@ def test_evidence_under_weaker_rules_is_refused() -> None:
 
 def test_the_gate_and_prove_share_their_defaults() -> None:
     assert GateRules().alpha == sequential.ALPHA
-    assert GateRules().preference_alpha == sequential.PREFERENCE_ALPHA
     for k in range(1, 9):
         share = sequential.challenger_alpha(sequential.ALPHA, k)
         assert verdict(replace(EVIDENCE, challenger=k, alpha=share)).passed

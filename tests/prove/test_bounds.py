@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from headway.nouns.conclusions import conclusion
 from headway.nouns.evidence import Evidence
 from headway.promote.gate import verdict
-from headway.prove.about import About, compose
+from headway.prove.about import About
 from headway.prove.betting import Bets
 from headway.prove.evidence import evidence_of, from_log, log_proof
 from headway.prove.log import Log
@@ -172,6 +172,6 @@ def test_an_inconsistent_record_is_an_error_of_our_own() -> None:
         "data_hash": "", "needed": None,
     }  # fmt: skip
     with pytest.raises(AssertionError):
-        compose(ABOUT, **measured, bounds=(0.1, 0.5))  # a bound that the test does not prove
+        ABOUT.compose(**measured, bounds=(0.1, 0.5))  # a bound that the test does not prove
     with pytest.raises(AssertionError):
-        compose(ABOUT, **measured, bounds=(-4.0, 4.0))  # beyond the range
+        ABOUT.compose(**measured, bounds=(-4.0, 4.0))  # beyond the range

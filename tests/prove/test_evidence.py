@@ -16,7 +16,7 @@ from headway.promote.gate import verdict
 from headway.prove.about import About
 from headway.prove.diagnostics import Window
 from headway.prove.evidence import evidence_of, from_log
-from headway.prove.guards import GuardRule
+from headway.prove.guard_bets import GuardRule
 from headway.prove.log import CENSORED, FAILED, PENDING, RowOrigin
 from headway.prove.power import plan
 from headway.prove.proof import LogProof

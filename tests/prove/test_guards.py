@@ -10,7 +10,7 @@ import pytest
 from headway.promote.gate import verdict
 from headway.prove.about import About
 from headway.prove.evidence import evidence_of, from_log, log_proof
-from headway.prove.guards import GuardRule
+from headway.prove.guard_bets import GuardRule
 from headway.prove.log import Log
 from tests.prove.logs import small_log
 

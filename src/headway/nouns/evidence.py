@@ -61,6 +61,23 @@ class Diagnostic:
     def refuses(self) -> bool:
         return self.blocks and not self.ok
 
+    @classmethod
+    def at_least(cls, name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+        """A check that blocks below the limit."""
+        ok = value >= limit
+        said = message if ok else f"{message} (at least {limit:,g} needed)"
+        return cls._of(name, value, limit, said, cure, ok=ok)
+
+    @classmethod
+    def at_most(cls, name: str, value: float, limit: float, message: str, cure: str) -> Diagnostic:
+        """A check that blocks above the limit."""
+        return cls._of(name, value, limit, message, cure, ok=value <= limit)
+
+    @classmethod
+    def _of(cls, name: str, value: float, limit: float, message: str, cure: str, *, ok: bool) -> Diagnostic:
+        value, limit, cure = float(value), float(limit), "" if ok else cure
+        return cls(name=name, value=value, limit=limit, ok=ok, blocks=True, message=message, cure=cure)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:

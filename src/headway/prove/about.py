@@ -8,12 +8,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
-from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, Plan, Prospect, RaterShare
+from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, InvalidInput, Plan, Prospect, RaterShare
 from headway.prove import sequential
 from headway.prove.betting import BETTING
-from headway.prove.power import still_needed
+from headway.prove.power import decisions_needed, still_needed
 
-RANGE_FROM_ROWS = "the range of the rewards is taken from the rows: a reward outside it would change the result"
+_RANGE_FROM_ROWS = "the range of the rewards is taken from the rows: a reward outside it would change the result"
+
+
+class Measured(TypedDict):
+    """The part of an evidence that comes from the data; see the fields of `Evidence`."""
+
+    kind: EvidenceKind
+    n: int
+    difference: Estimate
+    values: Mapping[str, Estimate]
+    statistic: float
+    statistic_worse: float
+    threshold: float
+    rule: str
+    alpha: float
+    counts: Mapping[str, int]
+    data_hash: str
+    needed: int | None
+    diagnostics: NotRequired[Sequence[Diagnostic]]
+    guards: NotRequired[Sequence[Guard]]
+    curve: NotRequired[Sequence[tuple[int, float, float, float]]]
+    bounds: NotRequired[tuple[float, float] | None]
+    ended: NotRequired[bool]
+    raters: NotRequired[Sequence[RaterShare]]
+    threshold_worse: NotRequired[float | None]
+    prospect: NotRequired[Prospect | None]
+    unchecked: NotRequired[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,31 +95,62 @@ class About:
         uplift = (self.plan.uplift if self.plan is not None else mean) - self.margin
         return still_needed(variance, n, uplift, self.share, registered=self.plan is not None, lowest=lowest)
 
+    def planned(self, variance: float, *, uplift: float, power: float, lowest: float) -> int | None:
+        """The horizon that shows this uplift with this power; None if no number of rows does."""
+        if uplift <= self.margin:
+            raise InvalidInput(
+                f"An uplift of {uplift!r} is not above the margin {self.margin!r}.",
+                code="bad_uplift",
+                hint="Plan for the smallest improvement that is worth a promotion.",
+            )
+        return decisions_needed(variance, uplift - self.margin, self.share, power, lowest=lowest)
 
-class Measured(TypedDict):
-    """The part of an evidence that comes from the data; see the fields of `Evidence`."""
-
-    kind: EvidenceKind
-    n: int
-    difference: Estimate
-    values: Mapping[str, Estimate]
-    statistic: float
-    statistic_worse: float
-    threshold: float
-    rule: str
-    alpha: float
-    counts: Mapping[str, int]
-    data_hash: str
-    needed: int | None
-    diagnostics: NotRequired[Sequence[Diagnostic]]
-    guards: NotRequired[Sequence[Guard]]
-    curve: NotRequired[Sequence[tuple[int, float, float, float]]]
-    bounds: NotRequired[tuple[float, float] | None]
-    ended: NotRequired[bool]
-    raters: NotRequired[Sequence[RaterShare]]
-    threshold_worse: NotRequired[float | None]
-    prospect: NotRequired[Prospect | None]
-    unchecked: NotRequired[Sequence[str]]
+    def compose(self, **measured: Unpack[Measured]) -> Evidence:
+        """The evidence with its id, a hash of what was compared, on which data, by which rule."""
+        measured["data_hash"] = self.data_hash or measured["data_hash"]
+        if measured["kind"] == "log" and self.reward_range is None:
+            measured["unchecked"] = (*measured.get("unchecked", ()), _RANGE_FROM_ROWS)
+        evidence = Evidence(
+            task=self.task,
+            candidate=self.candidate,
+            candidate_hash=self.candidate_hash,
+            against=self.against,
+            against_hash=self.against_hash,
+            challenger=self.challenger,
+            promotions=self.promotions,
+            plan=self.plan,
+            reward_version=self.reward_version,
+            seed=self.seed,
+            margin=self.margin,
+            command=self.command,
+            trusted=tuple(self.trusted),
+            config_hash=self.config_hash,
+            behaviour=self.behaviour,
+            declared=dict(self.declared),
+            **measured,
+        )
+        evidence = _checked(evidence, self.reward_range if evidence.kind == "log" else None)
+        what = [
+            evidence.task,
+            evidence.kind,
+            evidence.candidate,
+            evidence.candidate_hash,
+            evidence.against,
+            evidence.against_hash,
+            evidence.data_hash,
+            evidence.reward_version,
+            evidence.rule,
+            evidence.alpha,
+            evidence.margin,
+            evidence.challenger,
+            evidence.seed,
+            *evidence.trusted,
+            evidence.config_hash,
+            evidence.behaviour,
+            dict(evidence.declared),
+            *([evidence.promotions] if evidence.promotions else []),
+        ]
+        return replace(evidence, id="evi_" + hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32])
 
 
 def _checked(evidence: Evidence, declared: tuple[float, float] | None) -> Evidence:
@@ -129,49 +186,3 @@ def _checked(evidence: Evidence, declared: tuple[float, float] | None) -> Eviden
 def _cut(estimate: Estimate, low: float, high: float) -> Estimate:
     value, least, most = (min(max(end, low), high) for end in (estimate.value, estimate.low, estimate.high))
     return replace(estimate, value=value, low=least, high=most)
-
-
-def compose(about: About, **measured: Unpack[Measured]) -> Evidence:
-    """The evidence with its id, a hash of what was compared, on which data, by which rule."""
-    measured["data_hash"] = about.data_hash or measured["data_hash"]
-    evidence = Evidence(
-        task=about.task,
-        candidate=about.candidate,
-        candidate_hash=about.candidate_hash,
-        against=about.against,
-        against_hash=about.against_hash,
-        challenger=about.challenger,
-        promotions=about.promotions,
-        plan=about.plan,
-        reward_version=about.reward_version,
-        seed=about.seed,
-        margin=about.margin,
-        command=about.command,
-        trusted=tuple(about.trusted),
-        config_hash=about.config_hash,
-        behaviour=about.behaviour,
-        declared=dict(about.declared),
-        **measured,
-    )
-    evidence = _checked(evidence, about.reward_range if evidence.kind == "log" else None)
-    what = [
-        evidence.task,
-        evidence.kind,
-        evidence.candidate,
-        evidence.candidate_hash,
-        evidence.against,
-        evidence.against_hash,
-        evidence.data_hash,
-        evidence.reward_version,
-        evidence.rule,
-        evidence.alpha,
-        evidence.margin,
-        evidence.challenger,
-        evidence.seed,
-        *evidence.trusted,
-        evidence.config_hash,
-        evidence.behaviour,
-        dict(evidence.declared),
-        *([evidence.promotions] if evidence.promotions else []),
-    ]
-    return replace(evidence, id="evi_" + hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32])

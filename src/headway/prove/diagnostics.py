@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns import SAME_CHOICES, Diagnostic
-from headway.prove.limits import at_least, at_most
 from headway.prove.log import Floats, Log
 from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
@@ -52,6 +51,7 @@ class Checks:
         self.weight = np.zeros((2, 3))  # candidate and current: Σw, Σw², max w
         self.unlogged = 0
         self.origin = OriginChecks(arms, width)
+        self.missing = MetricTally(arms)  # settled without a reward
         self.moments = np.zeros((4, width))  # Σx, Σx², Σxr over rows with a reward; Σx over all rows
         self.squares = np.zeros(width)
         self.rewards = np.zeros(3)  # n, Σr, Σr²
@@ -127,11 +127,72 @@ class Checks:
         column = int(shift.argmax()) if shift.size else 0
         return (max(0.0, float(shift[column]) - noise) if shift.size else 0.0), column
 
+    def overlap(self, tally: ScoreTally, floors: Floors) -> list[Diagnostic]:
+        """Whether the log has enough overlap with the two policies."""
+        n = tally.n
+        ess = min(self.ess(0), self.ess(1))
+        share = self.weight_share()
+        return [
+            Diagnostic.at_least(
+                "rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."
+            ),
+            _speaking(tally, floors),
+            Diagnostic.at_most(
+                "row_share",
+                tally.largest_share,
+                floors.row_share,
+                f"the largest single decision makes up {_percent(tally.largest_share)} of the score",
+                "Collect more decisions, or explore more, so that rare actions get smaller weights.",
+            ),
+            Diagnostic.at_least(
+                "ess",
+                ess,
+                floors.ess,
+                f"effective sample size {ess:,.0f}",
+                "The logged policy rarely acts like the policies compared: use a canary, or explore more.",
+            ),
+            Diagnostic.at_most(
+                "weight_share",
+                share,
+                floors.weight_share,
+                f"the largest single weight is {_percent(share)} of the total importance weight",
+                "Explore more: the smallest probability causes the largest weight.",
+            ),
+        ]
+
+    def unlogged_actions(self, floors: Floors) -> Diagnostic:
+        """Whether the policies differ only on actions that were possible."""
+        return Diagnostic.at_most(
+            "unlogged_actions",
+            self.unlogged / max(self.rows, 1),
+            floors.unlogged,
+            f"in {self.unlogged:,} of {self.rows:,} decisions the policies differ on an impossible action",
+            "Log with a floor on every candidate's probability (the default floor is 2%).",
+        )
+
+    def missing_depends_on_action(self, *, excluded: bool) -> Diagnostic:
+        """Compares the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
+        estimate = self.missing.scores.estimate("dr")
+        differs = excluded and self.missing.scores.n > 0 and (estimate.low > 0.0 or estimate.high < 0.0)
+        interval = f"{estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}]"
+        return Diagnostic(
+            name="missing_depends_on_action",
+            value=estimate.value,
+            limit=0.0,
+            ok=not differs,
+            blocks=True,
+            message=f"outcomes are missing {interval} more often under the candidate"
+            if excluded
+            else "no settled decision lacks an outcome",
+            cure="Give failures a reward: set on_failure and on_censored to a number instead of 'exclude'."
+            if differs
+            else "",
+        )
+
 
 def diagnose(
     checks: Checks,
     tally: ScoreTally,
-    missing: MetricTally,
     keys: Groups,
     *,
     arms: tuple[str, ...],
@@ -144,47 +205,15 @@ def diagnose(
     """Every check of a log. `excluded`: failed and unrated rows have no reward; `capped`: cut ones count."""
     floors = floors or Floors()
     diagnostics = [
-        *overlap(checks, tally, floors),
-        unlogged(checks, floors),
+        *checks.overlap(tally, floors),
+        checks.unlogged_actions(floors),
         *checks.origin.diagnostics(arms, capped=capped),
     ]
     diagnostics += _features(checks, floors, training)
-    diagnostics.append(missing_depends_on_action(missing, excluded=excluded))
+    diagnostics.append(checks.missing_depends_on_action(excluded=excluded))
     if len(keys.means) > 1:
         diagnostics.append(_one_client(keys, margin))
     return tuple(diagnostics)
-
-
-def overlap(checks: Checks, tally: ScoreTally, floors: Floors) -> list[Diagnostic]:
-    """Whether the log has enough overlap with the two policies."""
-    n = tally.n
-    ess = min(checks.ess(0), checks.ess(1))
-    share = checks.weight_share()
-    return [
-        at_least("rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."),
-        _speaking(tally, floors),
-        at_most(
-            "row_share",
-            tally.largest_share,
-            floors.row_share,
-            f"the largest single decision makes up {_percent(tally.largest_share)} of the score",
-            "Collect more decisions, or explore more, so that rare actions get smaller weights.",
-        ),
-        at_least(
-            "ess",
-            ess,
-            floors.ess,
-            f"effective sample size {ess:,.0f}",
-            "The logged policy rarely acts like the policies compared: use a canary, or explore more.",
-        ),
-        at_most(
-            "weight_share",
-            share,
-            floors.weight_share,
-            f"the largest single weight is {_percent(share)} of the total importance weight",
-            "Explore more: the smallest probability causes the largest weight.",
-        ),
-    ]
 
 
 def _speaking(tally: ScoreTally, floors: Floors) -> Diagnostic:
@@ -199,23 +228,12 @@ def _speaking(tally: ScoreTally, floors: Floors) -> Diagnostic:
             message=f"both policies make the same choices on all {tally.n:,} decisions",
             cure="Keep the current policy: there is nothing to gain.",
         )
-    return at_least(
+    return Diagnostic.at_least(
         "speaking_rows",
         tally.speaking,
         floors.speaking,
         f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
         "Explore more, so that what the candidate prefers is tried, or give it canary traffic.",
-    )
-
-
-def unlogged(checks: Checks, floors: Floors) -> Diagnostic:
-    """Whether the policies differ only on actions that were possible."""
-    return at_most(
-        "unlogged_actions",
-        checks.unlogged / max(checks.rows, 1),
-        floors.unlogged,
-        f"in {checks.unlogged:,} of {checks.rows:,} decisions the policies differ on an impossible action",
-        "Log with a floor on every candidate's probability (the default floor is 2%).",
     )
 
 
@@ -225,7 +243,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
     if checks.moments.shape[1]:
         corr, column = checks.leak()
         diagnostics.append(
-            at_most(
+            Diagnostic.at_most(
                 "leak",
                 corr,
                 floors.leak,
@@ -236,7 +254,7 @@ def _features(checks: Checks, floors: Floors, training: Window | None) -> list[D
     if training is not None and training.mean.size == checks.moments.shape[1]:
         shift, column = checks.drift(training)
         diagnostics.append(
-            at_most(
+            Diagnostic.at_most(
                 "drift",
                 shift,
                 floors.drift,
@@ -323,26 +341,6 @@ def missing_width(
         if unknown
         else "no outcome counts at its worst value",
         cure="" if ok else " ".join(cures),
-    )
-
-
-def missing_depends_on_action(missing: MetricTally, *, excluded: bool) -> Diagnostic:
-    """Compares the share of rows without a reward; an interval that excludes 0 makes the log unusable."""
-    estimate = missing.scores.estimate("dr")
-    differs = excluded and missing.scores.n > 0 and (estimate.low > 0.0 or estimate.high < 0.0)
-    return Diagnostic(
-        name="missing_depends_on_action",
-        value=estimate.value,
-        limit=0.0,
-        ok=not differs,
-        blocks=True,
-        message=f"outcomes are missing {estimate.value:+.1%} [{estimate.low:+.1%}, {estimate.high:+.1%}] more often "
-        "under the candidate"
-        if excluded
-        else "no settled decision lacks an outcome",
-        cure="Give failures a reward: set on_failure and on_censored to a number instead of 'exclude'."
-        if differs
-        else "",
     )
 
 

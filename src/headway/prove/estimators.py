@@ -10,7 +10,7 @@ import numpy as np
 
 from headway.nouns import Estimate
 from headway.prove.log import Floats, Log
-from headway.prove.reward_model import ArmSums, narrow
+from headway.prove.reward_model import held_out_predictions
 from headway.prove.spread import ScoreSpread
 
 FOLDS = 5
@@ -33,24 +33,8 @@ def effective_size(weight: Floats) -> float:
 
 def cross_fitted(log_: Log, folds: int = FOLDS) -> Floats:
     """q [n, arm]; each row predicted by a model fitted without its fold. For display only: it uses later rows."""
-    x = narrow(log_.features, len(log_.arms))
-    seen = ~np.isnan(log_.reward)
-    n, arms = len(log_), len(log_.arms)
-    fold = np.arange(n) % folds
-    parts = []
-    whole = ArmSums(arms, x.shape[1])
-    for part in range(folds):
-        mine = seen & (fold == part)
-        sums = ArmSums(arms, x.shape[1])
-        sums.add(x[mine], log_.action[mine], log_.reward[mine])
-        parts.append(sums)
-        whole.add(x[mine], log_.action[mine], log_.reward[mine])
-    q = np.zeros((n, arms))
-    for part, sums in enumerate(parts):
-        model = whole.less(sums).fit()
-        if model is not None:
-            q[fold == part] = model.predict(x[fold == part])
-    return q
+    fold = np.arange(len(log_)) % folds
+    return held_out_predictions(log_.features, log_.action, log_.reward, fold, arms=len(log_.arms))
 
 
 def value(log_: Log, policy: Floats, q: Floats, spread: ScoreSpread) -> Estimate:

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns import Claims, Diagnostic, Estimate, Evidence, Guard, InvalidInput, Prospect
-from headway.prove.about import RANGE_FROM_ROWS, About, compose
+from headway.prove.about import About
 from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
-from headway.prove.guards import GuardRule, judge_metrics, judge_segments
+from headway.prove.guard_bets import GuardRule
+from headway.prove.guards import judge_guards
 from headway.prove.log import Log
 from headway.prove.power import sequence_needed
 from headway.prove.proof import LogProof
@@ -135,13 +136,11 @@ def evidence_of(
         )
     tally, n = proof.tally, proof.n
     judged = (
-        *judge_metrics(proof.rules, proof.guards),
-        *judge_segments(proof.segments, segment_tolerance),
+        *judge_guards(proof.rules, proof.guards, proof.segments, tolerance=segment_tolerance),
         _failures(proof.failures),
     )
     difference, values = _estimates(proof, shown)
-    return compose(
-        about,
+    return about.compose(
         kind="log",
         n=n,
         difference=difference,
@@ -162,17 +161,16 @@ def evidence_of(
         ended=proof.ended,
         raters=standing(proof, margin=about.margin),
         prospect=prospect(proof, about),
-        unchecked=() if about.reward_range is not None else (RANGE_FROM_ROWS,),
     )
 
 
 def _diagnostics(
     proof: LogProof, about: About, floors: Floors | None, training: Window | None
 ) -> tuple[Diagnostic, ...]:
-    excluded = proof.missing.scores.n > 0 and proof.counts.get("left out", 0) > 0
+    excluded = proof.checks.missing.scores.n > 0 and proof.counts.get("left out", 0) > 0
     return (
         *diagnose(
-            proof.checks, proof.tally, proof.missing, proof.keys, arms=proof.arms, floors=floors, training=training,
+            proof.checks, proof.tally, proof.keys, arms=proof.arms, floors=floors, training=training,
             excluded=excluded, margin=about.margin, capped="capped" in about.declared,
         ),
         missing_width(

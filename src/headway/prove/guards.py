@@ -19,22 +19,37 @@ from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
 from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups
 
-__all__ = ["SMALLEST_SEGMENT", "GuardRule", "guards_not_measured", "judge_metrics", "judge_segments", "unknown_guard"]
-
 SMALLEST_SEGMENT = 30
 LEVEL = 0.95
 
 
-def judge_metrics(
-    rules: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit: str = "decision"
+def judge_guards(
+    rules: Sequence[GuardRule],
+    tallies: Mapping[str, GuardTally],
+    segments: Mapping[str, Groups],
+    *,
+    tolerance: float = 0.0,
+    unit: str = "",
 ) -> tuple[Guard, ...]:
-    """One guard per rule; a metric that no row has cannot be checked."""
-    return tuple(_judge(rule, tallies.get(rule.name) or GuardTally(rule), unit) for rule in rules)
+    """One guard per rule and large segment. `unit`: what measures no rule that is without a tally, "held-out rows"."""
+    judged = [
+        _not_measured(rule, unit)
+        if unit and rule.name not in tallies
+        else _judge(rule, tallies.get(rule.name) or GuardTally(rule))
+        for rule in rules
+    ]
+    return (*judged, *_judge_segments(segments, tolerance))
 
 
-def _judge(rule: GuardRule, tally: GuardTally, unit: str) -> Guard:
+def _not_measured(rule: GuardRule, unit: str) -> Guard:
+    """A guard that fails: nothing says that the metric stays as it is."""
+    none, said = ColumnMean().estimate("none"), f"{unit} do not measure {rule.name!r}"
+    return Guard(name=rule.name, difference=none, tolerance=rule.tolerance, ok=False, message=said)
+
+
+def _judge(rule: GuardRule, tally: GuardTally) -> Guard:
     """Within the tolerance, outside it, not decided yet, or not to be told: by bets that hold at every look."""
-    unknown, cure = unknown_guard(rule, (tally.low, tally.high) if tally.scores.n > 1 else (), unit)
+    unknown, cure = unknown_guard(rule, (tally.low, tally.high) if tally.scores.n > 1 else (), "decision")
     worse = rule.sign * tally.scores.mean
     ok, broken = not unknown and tally.kept(), not unknown and tally.broken()
     decided = bool(ok or broken or unknown)
@@ -103,7 +118,7 @@ def _example(tally: GuardTally) -> float:
     return abs(tally.level) / 20 or 0.01
 
 
-def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tuple[Guard, ...]:
+def _judge_segments(segments: Mapping[str, Groups], tolerance: float) -> tuple[Guard, ...]:
     """The reward difference in each segment, at a confidence level corrected for their number."""
     large = [
         (f"{name}={label}", mean)
@@ -125,17 +140,3 @@ def judge_segments(segments: Mapping[str, Groups], tolerance: float = 0.0) -> tu
             )
         )
     return tuple(judged)
-
-
-def guards_not_measured(guards: Sequence[GuardRule], unit: str) -> tuple[Guard, ...]:
-    """Guards that fail, because this evidence does not measure them."""
-    return tuple(
-        Guard(
-            name=rule.name,
-            difference=ColumnMean().estimate("none"),
-            tolerance=rule.tolerance,
-            ok=False,
-            message=f"{unit} do not measure {rule.name!r}",
-        )
-        for rule in guards
-    )

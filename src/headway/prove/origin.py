@@ -10,7 +10,6 @@ import numpy as np
 
 from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic
 from headway.prove.calibration import FALSE_ALARM, PLACES, Calibration, Misfit, Repetition, exponent
-from headway.prove.limits import at_most
 from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
 MOST_AGAINST = 0.005  # of the range: what cuts may take from the candidate per decision before nothing shows it worse
@@ -211,7 +210,7 @@ class OriginChecks:
     ) -> list[Diagnostic]:
         limits = limits or OriginLimits()
         checks = [
-            at_most(
+            Diagnostic.at_most(
                 "propensity_sum",
                 self.sum_error,
                 limits.sum_error,
@@ -227,7 +226,7 @@ class OriginChecks:
             share = self.backwards / self.timed
             message = f"{self.backwards:,} of {self.timed:,} outcomes are dated before their decision"
             cure = "Correct the clocks, and delete or import again what was stored with the wrong time."
-            checks.append(at_most("clock", share, limits.backwards, message, cure))
+            checks.append(Diagnostic.at_most("clock", share, limits.backwards, message, cure))
         return [*checks, *self.cuts.diagnostics(arms, capped=capped)]
 
     def _draws(self, arms: tuple[str, ...]) -> list[Diagnostic]:
@@ -247,7 +246,7 @@ class OriginChecks:
             ("carry_over", self.carry_over.worst(arms), next_one),
         ]
         return [
-            at_most(name, misfit.value, misfit.limit, misfit.message, cure)
+            Diagnostic.at_most(name, misfit.value, misfit.limit, misfit.message, cure)
             for name, misfit, cure in tests
             if misfit is not None
         ]
@@ -258,4 +257,4 @@ class OriginChecks:
             return []
         message = f"{self.mismatched:,} of {self.replayed:,} decisions asked again get other probabilities"
         cure = "The policy, its features or its configuration changed; `headway explain --replay` shows one."
-        return [at_most("replay", self.mismatched / self.replayed, limits.mismatch, message, cure)]
+        return [Diagnostic.at_most("replay", self.mismatched / self.replayed, limits.mismatch, message, cure)]

@@ -174,7 +174,7 @@ class LogProof:
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
         made.candidate, made.current, made.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         made._last, made._beside = -inf, True
-        for name in ("tally", "missing", "failures", "bets", "_sums", "_pending"):
+        for name in ("tally", "bets", "_sums", "_pending"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
@@ -196,7 +196,6 @@ class LogProof:
         self._width = chunk.width
         count = len(chunk.arms)
         self.tally = ScoreTally(count)
-        self.missing = MetricTally(count)  # settled without a reward
         self.failures = MetricTally(count)  # failed or censored, whatever its reward
         self.checks = Checks(count, chunk.width)
         self._sums: ArmSums | None = None
@@ -274,8 +273,9 @@ class LogProof:
         if refit:
             self._model = self._sums.fit()
             self.bets.variance = self.tally.variance
-            for tally in (self.missing, self.failures, *self.guards.values()):
-                tally.refit()
+            if not self._beside:
+                for tally in (self.checks.missing, self.failures, *self.guards.values()):
+                    tally.refit()
             self._next_refit *= 2
 
     def _predict(self, x: Floats, reward: Floats, seen: NDArray[np.bool_]) -> tuple[Floats, float, float]:
@@ -318,7 +318,7 @@ class LogProof:
         pending = piece.status == PENDING
         gone[pending] = np.nan  # not settled yet
         failed[pending | (piece.status == DELETED)] = np.nan
-        self.missing.add(gone, piece.action, difference, weight, inside)
+        self.checks.missing.add(gone, piece.action, difference, weight, inside)
         self.failures.add(failed, piece.action, difference, weight, inside)
         for rule in self.rules:
             if rule.name in piece.guards:

@@ -138,3 +138,21 @@ def _ridge(gram: Floats, cross: Floats, total: float, n: float, used: float) -> 
     left = np.maximum(n - degrees, 0.05 * n)  # never let a saturated fit win
     best = int((np.maximum(total - explained, 1e-12) / left**2).argmin())
     return (vector @ (shrink[best] * z)[:, :, None])[:, :, 0], float(STRENGTHS[best])
+
+
+def held_out_predictions(features: Floats, action: Integers, reward: Floats, fold: Integers, *, arms: int) -> Floats:
+    """[n, arm]; each row predicted by a model of the rows with a reward in the other folds, 0 if there are none."""
+    x, seen = narrow(features, arms), ~np.isnan(reward)
+    parts, whole = [], ArmSums(arms, x.shape[1])
+    for part in range(int(fold.max(initial=-1)) + 1):
+        mine = seen & (fold == part)
+        sums = ArmSums(arms, x.shape[1])
+        for each in (sums, whole):
+            each.add(x[mine], action[mine], reward[mine])
+        parts.append(sums)
+    q = np.zeros((len(action), arms))
+    for part, sums in enumerate(parts):
+        model = whole.less(sums).fit()
+        if model is not None:
+            q[fold == part] = model.predict(x[fold == part])
+    return q

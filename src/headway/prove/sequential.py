@@ -26,7 +26,6 @@ from statistics import NormalDist
 from headway.nouns import Plan
 
 ALPHA = 0.04
-PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20
 TUNED_AT = 5_000
 CONFIDENCE_SEQUENCE = "confidence sequence"
 E_PROCESS = "e-process"

@@ -13,7 +13,7 @@ from headway.nouns.evidence import Plan
 from headway.promote.gate import verdict
 from headway.prove import report
 from headway.prove.about import About
-from headway.prove.guards import GuardRule
+from headway.prove.guard_bets import GuardRule
 
 ABOUT = About(
     task="route",

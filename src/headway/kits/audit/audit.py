@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log10
 from pathlib import Path
 from typing import Literal
@@ -19,8 +19,8 @@ from headway.kits.audit.programs import shape_named
 from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape
 from headway.kits.data import digest_of
-from headway.nouns import InvalidInput
-from headway.prove import ALPHA, About, Floats, sequence_needed
+from headway.nouns import Floats, InvalidInput
+from headway.prove import About
 
 SHARES = (0.05, 0.1, 0.3)
 _UPLIFT = 0.05  # of the range of the rewards
@@ -43,7 +43,7 @@ def decisions_that_tell(
     against: int | None,
     uplift: float | None,
     reward_range: tuple[float, float],
-    alpha: float,
+    about: About,
 ) -> tuple[ExploredTest, ...]:
     """The present way of logging, uniform exploration, and half of the traffic for what is compared with.
 
@@ -56,7 +56,7 @@ def decisions_that_tell(
     gain = _UPLIFT * width if uplift is None else uplift
 
     def needed(name: str, spread: float, heaviest: float) -> ExploredTest | None:
-        decisions = sequence_needed(noise * spread, gain, alpha, lowest=-heaviest * width)
+        decisions = about.still_needed(noise * spread, 0, gain, lowest=-heaviest * width)
         return None if decisions is None else ExploredTest(name=name, decisions=decisions, uplift=gain)
 
     ways: list[ExploredTest | None] = []
@@ -176,7 +176,7 @@ def audit_files(
         comparisons=comparisons,
         pairs=pairs,
         lead=lead,
-        tests=() if state in ("better", "worse") else _tests(log, pairs, lead, options.uplift, limits),
+        tests=() if state in ("better", "worse") else _tests(log, pairs, lead, options.uplift, limits, about),
         missing=lacks,
         command=about.command,
         data_hash=digest,
@@ -292,6 +292,7 @@ def _tests(
     lead: AuditComparison | None,
     uplift: float | None,
     limits: tuple[float, float],
+    about: About,
 ) -> tuple[ExploredTest, ...]:
     if not pairs.pairs or (len(log.arms) < 2 and not log.columns):
         return ()
@@ -304,7 +305,7 @@ def _tests(
         against=against.arm,
         uplift=uplift,
         reward_range=limits,
-        alpha=ALPHA if pairs.every else ALPHA / len(pairs.pairs),
+        about=about if pairs.every else replace(about, alpha=about.alpha / len(pairs.pairs)),
     )
 
 

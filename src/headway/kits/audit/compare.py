@@ -19,9 +19,9 @@ from headway.kits.audit.evidence import ROWS, ForeignChunk, from_chunks
 from headway.kits.audit.log import MOST_MIXED, AuditLog
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import MODEL
-from headway.nouns import Diagnostic, Evidence, InvalidInput, UnknownName, Verdict, did_you_mean
+from headway.nouns import Diagnostic, Evidence, Floats, InvalidInput, UnknownName, Verdict, did_you_mean
 from headway.promote import gate
-from headway.prove import ALPHA, RANGE_FROM_ROWS, About, Floats, Log, OriginChecks, RowOrigin, at_most
+from headway.prove import About, Checks, Log, RowOrigin
 
 LOGGED = "logged"
 LEAST = 30  # rows of an arm before "always this arm" is compared
@@ -141,7 +141,10 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
     unchecked = [f"the propensities are declared, not logged: {log.declared}"] if log.declared else []
     if options.reward_range is None and about.reward_range is not None:
         low, high = about.reward_range
-        unchecked.append(f"{RANGE_FROM_ROWS} ({low:g} to {high:g}; declare it with --range)")
+        unchecked.append(
+            "the range of the rewards is taken from the rows: a reward outside it would change the result "
+            f"({low:g} to {high:g}; declare it with --range)"
+        )
     comparisons = []
     for policy, against in pairs.pairs:
         if policy == against:
@@ -152,8 +155,8 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
             about,
             candidate=policy.name,
             against=against.name,
-            alpha=ALPHA if pairs.every else ALPHA / len(pairs.pairs),
-            alpha_worse=ALPHA / len(pairs.pairs) if pairs.every else ALPHA,
+            alpha=about.alpha if pairs.every else about.alpha / len(pairs.pairs),
+            alpha_worse=about.alpha / len(pairs.pairs) if pairs.every else about.alpha,
         )
         evidence = from_chunks(_chunks(log, policy, against), of)
         diagnostics = tuple(_cured(diagnostic) for diagnostic in (*evidence.diagnostics, *checks))
@@ -205,7 +208,7 @@ def _origin(log: AuditLog) -> tuple[Diagnostic, ...]:
     if logged is None:
         logged = np.repeat(((1.0 - log.propensity) / (k - 1))[:, None], k, axis=1)
         logged[np.arange(n), log.action] = log.propensity
-    checks = OriginChecks(k, 0)
+    checks = Checks(k, 0).origin
     for start in range(0, n, CHECKED):
         cut = slice(start, start + CHECKED)
         piece = Log.of(reward=log.reward[cut], action=log.action[cut], logged=logged[cut], target=logged[cut])
@@ -220,7 +223,7 @@ def _mixed(log: AuditLog) -> tuple[Diagnostic, ...]:
         return ()
     name, wrong = log.shape.unit_name, log.mixed > MOST_MIXED
     return (
-        at_most(
+        Diagnostic.at_most(
             "mixed_units",
             log.mixed,
             MOST_MIXED,

@@ -1,204 +1,57 @@
-"""Off-policy estimators: what a policy would have earned, from the log of another one.
+"""The values that an audit shows: estimators that need the probability of the logged action only.
 
 With w = π(A|x)/μ(A|x), m = Σ_a π(a|x) q(x, a) and e = r − q(x, A):
 
-    IPS    mean(w r)                                  Horvitz and Thompson (1952)
-    SNIPS  Σ w r / Σ w                                Swaminathan and Joachims (2015)
-    DM     mean(m)                                    the reward model alone: biased where the model is wrong
-    DR     mean(m + w e)                              Dudík, Langford and Li (2011)
-    SNDR   mean(m) + Σ w e / Σ w                      Thomas and Brunskill (2016), bandit form
-    DRos   mean(m + λw/(w²+λ) e)                      Su, Dimakopoulou, Krishnamurthy and Dudík (2020)
+    IPS    mean(w r)              Horvitz and Thompson (1952)
+    SNIPS  Σ w r / Σ w            Swaminathan and Joachims (2015)
+    DR     mean(m + w e)          Dudík, Langford and Li (2011)
 
-`rows` gives per-decision numbers whose mean is the estimate and whose variance is the estimate's (self-normalised ones
-are linearised). So one interval method serves all, and a paired difference is the difference of rows.
+`rows` gives per-decision numbers whose mean is the estimate and whose variance is the estimate's (the self-normalised
+one is linearised). So one interval method serves all, and a paired difference is the difference of rows.
 `RunningEstimates` computes the same for logs that do not fit in memory.
 """
 
 from __future__ import annotations
 
-from math import log, sqrt
-from typing import Literal, get_args
+from math import sqrt
+from typing import Literal
 
 import numpy as np
 
-from headway.nouns import Estimate, UnknownName, did_you_mean
-from headway.prove import Floats, Log, ScoreSpread, cross_fitted, effective_size, intervals, quantile, terms
+from headway.nouns import Estimate, Floats
+from headway.prove import bootstrap, quantile
 
-__all__ = [
-    "LAMBDAS",
-    "METHODS",
-    "Method",
-    "RunningEstimates",
-    "choose_lambda",
-    "cross_fitted",
-    "effective_size",
-    "estimate",
-    "estimate_rows",
-    "paired",
-    "rows",
-    "shrunk",
-    "terms",
-]
-
-Method = Literal["ips", "snips", "dm", "dr", "sndr", "dros"]
-METHODS: tuple[Method, ...] = get_args(Method)
-Interval = Literal["bootstrap", "normal"]
-LAMBDAS: tuple[float, ...] = tuple(float(weight) for weight in np.append(np.logspace(-2.0, 6.0, 17), np.inf))
+Method = Literal["ips", "snips", "dr"]
+LEVEL = 0.95
 
 
-def rows(
-    method: Method,
-    *,
-    reward: Floats,  # [n]
-    weight: Floats,  # [n]; π(A)/μ(A)
-    direct: Floats | None = None,  # [n]; Σ_a π(a) q(a)
-    fitted: Floats | None = None,  # [n]; q(A)
-    shrinkage: float = np.inf,  # λ of DRos; infinite is DR
-) -> Floats:
-    """[n]; numbers whose mean is the estimate and whose variance/n is the estimate's."""
+def rows(method: Method, *, reward: Floats, weight: Floats, direct: Floats, fitted: Floats) -> Floats:
+    """[n]; numbers whose mean is the estimate. `weight` is π(A)/μ(A), `direct` Σ_a π(a) q(a), `fitted` q(A)."""
     if method == "ips":
         return weight * reward
     if method == "snips":
         mean = float(weight @ reward) / float(weight.sum())
         return mean + weight * (reward - mean) / float(weight.mean())
-    if direct is None or fitted is None:
-        raise UnknownName(
-            f"{method!r} needs a reward model's estimates.",
-            code="estimates_missing",
-            hint="Give direct and fitted, or use 'ips' or 'snips'.",
-        )
-    if method == "dm":
-        return direct
-    residual = reward - fitted
-    if method == "dr":
-        return direct + weight * residual
-    if method == "dros":
-        return direct + shrunk(weight, shrinkage) * residual
-    if method == "sndr":
-        mean = float(weight @ residual) / float(weight.sum())
-        return direct + mean + weight * (residual - mean) / float(weight.mean())
-    raise UnknownName(
-        f"There is no estimator {method!r}.", code="estimator_missing", hint=did_you_mean(method, METHODS)
-    )
+    return direct + weight * (reward - fitted)
 
 
-def shrunk(weight: Floats, shrinkage: float) -> Floats:
-    """λw/(w²+λ): optimistic shrinkage; 0 gives DM, infinity DR."""
-    if shrinkage == np.inf:
-        return weight
-    if shrinkage == 0.0:
-        return np.zeros_like(weight)
-    out: Floats = shrinkage * weight / (weight * weight + shrinkage)
-    return out
-
-
-def choose_lambda(
-    weight: Floats, residual: Floats, direct: Floats, lambdas: tuple[float, ...] = LAMBDAS, delta: float = 0.1
-) -> float:
-    """λ with the least estimated squared error: variance/n + (a high-probability bound of the bias)² (Su et al., 2020).
-
-    The bias of shrinking is mean((w − ŵ_λ) e); its bound adds the Bernstein deviation of the weights at 1 − delta
-    (0.1, as obp's tuning has it).
-    """
-    n = weight.size
-    spent = log(2.0 / delta)
-    deviation = sqrt(2.0 * float(weight @ weight) / n * spent / n) + 2.0 * float(weight.max()) * spent / (3.0 * n)
-    best, least = np.inf, np.inf
-    for lam in lambdas:
-        small = shrunk(weight, lam)
-        variance = float((direct + small * residual).var()) / n
-        bias = abs(float(((weight - small) * residual).mean())) + deviation
-        if variance + bias**2 < least:
-            best, least = lam, variance + bias**2
-    return best
-
-
-def estimate_rows(
-    values: Floats, *, method: str, ess: float, interval: Interval = "bootstrap", level: float = 0.95, seed: int = 0
-) -> Estimate:
-    """The mean of per-decision numbers with its interval."""
-    bounds = (
-        intervals.normal(values, level) if interval == "normal" else intervals.bootstrap(values, level=level, seed=seed)
-    )
-    return _with_bounds(values, bounds, method=method, ess=ess, level=level)
-
-
-def _with_bounds(values: Floats, bounds: tuple[float, float], *, method: str, ess: float, level: float) -> Estimate:
+def estimate_rows(values: Floats, *, method: str, ess: float, seed: int = 0) -> Estimate:
+    """The mean of per-decision numbers with its bootstrap interval."""
+    low, high = bootstrap(values, level=LEVEL, seed=seed)
     mean = float(values.mean()) if values.size else 0.0
-    return Estimate(value=mean, low=bounds[0], high=bounds[1], n=values.size, ess=ess, method=method, level=level)
-
-
-def estimate(
-    log_: Log,
-    policy: Floats | None = None,
-    *,
-    method: Method = "dr",
-    q: Floats | None = None,
-    interval: Interval | None = None,
-    level: float = 0.95,
-    seed: int = 0,
-    spread: ScoreSpread | None = None,
-) -> Estimate:
-    """The value of a policy [n, arm], the log's target unless given; rows without a reward are omitted.
-
-    The interval of DR comes from the known probabilities (`ScoreSpread`), the others' from a bootstrap, unless one is
-    named.
-    """
-    policy = log_.target if policy is None else policy
-    if q is None and method not in ("ips", "snips"):
-        q = cross_fitted(log_)
-    values, ess = _policy_rows(log_, policy, method, q)
-    if interval is None and method == "dr" and q is not None:
-        bounds = (spread or ScoreSpread(log_, q)).interval(values, policy, level=level)
-        return _with_bounds(values, bounds, method=method, ess=ess, level=level)
-    return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
-
-
-def paired(
-    log_: Log,
-    *,
-    method: Method = "dr",
-    q: Floats | None = None,
-    interval: Interval | None = None,
-    level: float = 0.95,
-    seed: int = 0,
-    spread: ScoreSpread | None = None,
-) -> Estimate:
-    """Target minus baseline on the same rows: their common noise cancels."""
-    if q is None and method not in ("ips", "snips"):
-        q = cross_fitted(log_)
-    ours, ess = _policy_rows(log_, log_.target, method, q)
-    theirs, _ = _policy_rows(log_, log_.baseline, method, q)
-    values = ours - theirs
-    if interval is None and method == "dr" and q is not None:
-        difference = log_.target - log_.baseline
-        bounds = (spread or ScoreSpread(log_, q)).interval(values, difference, paired=True, level=level)
-        return _with_bounds(values, bounds, method=method, ess=ess, level=level)
-    return estimate_rows(values, method=method, ess=ess, interval=interval or "bootstrap", level=level, seed=seed)
-
-
-def _policy_rows(log_: Log, policy: Floats, method: Method, q: Floats | None) -> tuple[Floats, float]:
-    weight, direct, fitted = terms(log_, policy, q)
-    seen = ~np.isnan(log_.reward)
-    reward = log_.reward
-    if not seen.all():
-        reward, weight, direct, fitted = reward[seen], weight[seen], direct[seen], fitted[seen]
-    shrinkage = choose_lambda(weight, reward - fitted, direct) if method == "dros" else np.inf
-    values = rows(method, reward=reward, weight=weight, direct=direct, fitted=fitted, shrinkage=shrinkage)
-    return values, effective_size(weight)
+    return Estimate(value=mean, low=low, high=high, n=values.size, ess=ess, method=method, level=LEVEL)
 
 
 class RunningEstimates:
-    """All six estimators of one policy, or of a paired difference, over chunks: sums of products, no rows kept.
+    """All estimators of one policy, or of a paired difference, over chunks: sums of products, no rows kept.
 
-    Every estimator is a smooth function of the means of z = (w, w r, m, w e, ŵ e), for both policies where there are
-    two, so that Σz and Σzzᵀ give all of them with delta-method intervals.
+    Every estimator is a smooth function of the means of z = (w, w r, m, w e), for both policies where there are two,
+    so that Σz and Σzzᵀ give all of them with delta-method intervals.
     """
 
-    def __init__(self, *, shrinkage: float = np.inf, compared: bool = False) -> None:
-        width = 10 if compared else 5
+    def __init__(self, *, compared: bool = False) -> None:
+        width = 8 if compared else 4
         self.n = 0
-        self.shrinkage = shrinkage
         self.total = np.zeros(width)
         self.product = np.zeros((width, width))
         self.square = np.zeros(2)  # Σw² of each policy
@@ -214,39 +67,38 @@ class RunningEstimates:
     ) -> None:
         columns = []
         for position, (w, m) in enumerate([(weight, direct)] + ([baseline] if baseline is not None else [])):
-            residual = reward - fitted
-            columns += [w, w * reward, m, w * residual, shrunk(w, self.shrinkage) * residual]
+            columns += [w, w * reward, m, w * (reward - fitted)]
             self.square[position] += float(w @ w)
         z = np.stack(columns, axis=1)
         self.n += reward.size
         self.total += z.sum(axis=0)
         self.product += z.T @ z
 
-    def estimate(self, method: Method, level: float = 0.95) -> Estimate:
+    def candidate(self) -> RunningEstimates:
+        """The sums of the candidate alone."""
+        alone = RunningEstimates()
+        alone.n, alone.total, alone.product, alone.square = self.n, self.total[:4], self.product[:4, :4], self.square
+        return alone
+
+    def estimate(self, method: Method) -> Estimate:
         """The estimate so far, with a normal interval."""
         mean = self.total / self.n
         cov = (self.product / self.n - np.outer(mean, mean)) * (self.n / max(self.n - 1, 1))
         value, slope = 0.0, np.zeros_like(mean)
-        for start, sign in zip(range(0, mean.size, 5), (1.0, -1.0), strict=False):
-            part, gradient = _delta(method, mean[start : start + 5])
+        for start, sign in zip(range(0, mean.size, 4), (1.0, -1.0), strict=False):
+            part, gradient = _delta(method, mean[start : start + 4])
             value += sign * part
-            slope[start : start + 5] = sign * gradient
-        wide = quantile(0.5 + level / 2.0) * sqrt(max(0.0, float(slope @ cov @ slope)) / self.n)
+            slope[start : start + 4] = sign * gradient
+        wide = quantile(0.5 + LEVEL / 2.0) * sqrt(max(0.0, float(slope @ cov @ slope)) / self.n)
         ess = float(self.total[0] ** 2 / self.square[0]) if self.square[0] > 0.0 else 0.0
-        return Estimate(value=value, low=value - wide, high=value + wide, n=self.n, ess=ess, method=method, level=level)
+        return Estimate(value=value, low=value - wide, high=value + wide, n=self.n, ess=ess, method=method, level=LEVEL)
 
 
 def _delta(method: Method, z: Floats) -> tuple[float, Floats]:
-    """An estimator and its gradient at the means (w, w r, m, w e, ŵ e)."""
-    w, wr, m, we, se = (float(part) for part in z)
+    """An estimator and its gradient at the means (w, w r, m, w e)."""
+    w, wr, m, we = (float(part) for part in z)
     if method == "ips":
-        return wr, np.array([0.0, 1.0, 0.0, 0.0, 0.0])
+        return wr, np.array([0.0, 1.0, 0.0, 0.0])
     if method == "snips":
-        return wr / w, np.array([-wr / w**2, 1.0 / w, 0.0, 0.0, 0.0])
-    if method == "dm":
-        return m, np.array([0.0, 0.0, 1.0, 0.0, 0.0])
-    if method == "dr":
-        return m + we, np.array([0.0, 0.0, 1.0, 1.0, 0.0])
-    if method == "sndr":
-        return m + we / w, np.array([-we / w**2, 0.0, 1.0, 1.0 / w, 0.0])
-    return m + se, np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+        return wr / w, np.array([-wr / w**2, 1.0 / w, 0.0, 0.0])
+    return m + we, np.array([0.0, 0.0, 1.0, 1.0])

@@ -10,22 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.audit import estimators
-from headway.nouns import Diagnostic, Estimate, Evidence, InvalidInput
-from headway.prove import (
-    RANGE_FROM_ROWS,
-    About,
-    Bets,
-    Checks,
-    Floats,
-    Floors,
-    MetricTally,
-    ScoreTally,
-    compose,
-    missing_depends_on_action,
-    missing_width,
-    overlap,
-    unlogged,
-)
+from headway.nouns import Diagnostic, Estimate, Evidence, Floats, InvalidInput
+from headway.prove import About, Bets, Checks, Floors, ScoreTally, missing_width
 
 ROWS = 50_000  # of a chunk
 
@@ -62,7 +48,7 @@ class _ForeignProof:
 
     def __init__(self, about: About) -> None:
         self.about = about
-        self.tally, self.missing, self.checks = ScoreTally(1), MetricTally(1), Checks(1, 0)
+        self.tally, self.checks = ScoreTally(1), Checks(1, 0)
         self.running = estimators.RunningEstimates(compared=True)
         self.kept: list[tuple[Floats, ...]] | None = []
         self.curve: list[tuple[int, float, float, float]] = []
@@ -80,8 +66,8 @@ class _ForeignProof:
         gone = (~seen).astype(np.float64)
         zeros = np.zeros(gone.size, dtype=np.int64)
         every = np.ones(gone.size, dtype=np.bool_)
-        self.missing.add(gone, zeros, np.zeros((gone.size, 1)), ours - theirs, every)
-        self.missing.refit()
+        self.checks.missing.add(gone, zeros, np.zeros((gone.size, 1)), ours - theirs, every)
+        self.checks.missing.refit()
         self.checks.add_weights(ours, theirs, every)
         certain = chunk.propensity >= 1.0 - _CERTAIN  # no other action was possible
         self.checks.unlogged += int((certain & (np.abs(chunk.target - chunk.baseline) > 1e-6)).sum())
@@ -182,8 +168,7 @@ class _ForeignProof:
         n = self.better.n
         statistic, width = self.better.log_wealth(about.margin), self._range[1] - self._range[0]
         difference, values = self._shown()
-        return compose(
-            about,
+        return about.compose(
             kind="log",
             n=n,
             difference=difference,
@@ -198,10 +183,10 @@ class _ForeignProof:
             data_hash="",
             needed=about.still_needed(tally.variance, n, tally.scores.mean, self.better.lowest),
             diagnostics=(
-                *overlap(self.checks, tally, floors),
-                unlogged(self.checks, floors),
+                *self.checks.overlap(tally, floors),
+                self.checks.unlogged_actions(floors),
                 self._mean_weight(),
-                missing_depends_on_action(self.missing, excluded=self.rows > n),
+                self.checks.missing_depends_on_action(excluded=self.rows > n),
                 missing_width(
                     n=n,
                     unknown=self.unknown,
@@ -212,7 +197,7 @@ class _ForeignProof:
             ),
             curve=tuple(self.curve),
             bounds=self._bounds(),
-            unchecked=(_WEIGHTS_FROM_ROWS, *(() if about.reward_range is not None else (RANGE_FROM_ROWS,))),
+            unchecked=(_WEIGHTS_FROM_ROWS,),
             ended=about.plan is not None and n >= about.plan.horizon,
         )
 
@@ -259,7 +244,4 @@ class _ForeignProof:
         return shown, values
 
     def _one(self, method: estimators.Method) -> Estimate:
-        alone = estimators.RunningEstimates()
-        alone.n, alone.total, alone.product = self.running.n, self.running.total[:5], self.running.product[:5, :5]
-        alone.square = self.running.square
-        return alone.estimate(method)
+        return self.running.candidate().estimate(method)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import LISTED, Choice, ChoiceOutcome, LogRows
 from headway.kits.audit.shape import LogShape
-from headway.nouns import InvalidInput, UnknownName, did_you_mean
-from headway.prove import Floats, Integers
+from headway.nouns import Floats, InvalidInput, UnknownName, did_you_mean
 
 MOST_MIXED = 0.01  # share of units that were assigned several actions
 
@@ -22,12 +22,12 @@ class AuditLog:
 
     shape: LogShape
     arms: tuple[str, ...]
-    action: Integers
+    action: NDArray[np.int64]
     reward: Floats  # NaN if there is none
     propensity: Floats | None  # None: the log has none
     probabilities: Floats | None  # [n, arm] if every row has them all
     columns: Mapping[str, Floats]
-    group: Integers | None
+    group: NDArray[np.int64] | None
     counts: Mapping[str, int]
     mixed: float  # share of units with several actions
     reward_name: str
@@ -238,7 +238,7 @@ def _rewards(units: Sequence[Choice], options: AuditOptions) -> Floats:
     return -reward if options.lower_is_better else reward
 
 
-def _groups(units: Sequence[Choice]) -> Integers | None:
+def _groups(units: Sequence[Choice]) -> NDArray[np.int64] | None:
     """Who each decision was for, as numbers; None if the log does not say. Those for nobody are each by themselves."""
     if not any(unit.group for unit in units):
         return None

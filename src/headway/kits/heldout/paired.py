@@ -15,25 +15,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, InvalidInput, Plan
+from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Floats, InvalidInput, Plan
 from headway.prove import (
     About,
     Bets,
     ColumnMean,
-    Floats,
     Floors,
     Groups,
     GuardRule,
     GuardTally,
     Planned,
-    at_least,
-    at_most,
-    compose,
-    decisions_needed,
-    guards_not_measured,
-    intervals,
-    judge_metrics,
-    judge_segments,
+    bootstrap,
+    judge_guards,
 )
 
 LEAST_EPISODES = 50
@@ -145,8 +138,7 @@ def _paired(
         tested = _by_bets(used, about, scores.limits, better, worse, display=scores.display)
     mean = _column(used)
     plain = mean.estimate("paired mean")
-    return compose(
-        about,
+    return about.compose(
         kind=kind,
         n=mean.n,
         difference=_with_bootstrap(plain, differences, about.seed) if scores.display else plain,
@@ -161,7 +153,7 @@ def _paired(
         data_hash=data.hexdigest(),
         needed=about.still_needed(mean.variance, mean.n, mean.mean),
         diagnostics=_diagnostics(used, least, unit),
-        guards=(*_judged(guards, tallies, unit), *judge_segments(by_segment)),
+        guards=judge_guards(guards, tallies, by_segment, unit=unit),
         curve=tested.curve,
         bounds=tested.bounds,
         ended=horizon is not None and mean.n >= horizon,
@@ -234,23 +226,11 @@ def plan_pairs(
     step: int = 1,
 ) -> Planned:
     """The number of pairs for this uplift, from the spread of a pilot; a multiple of `step`, at least `least`."""
-    if uplift <= about.margin:
-        raise InvalidInput(
-            f"An uplift of {uplift!r} is not above the margin {about.margin!r}.",
-            code="bad_uplift",
-            hint="Plan for the smallest improvement that is worth a promotion.",
-        )
     variance = _column(np.asarray(pilot)).variance
-    needed = decisions_needed(variance, uplift - about.margin, about.share, power, lowest=lowest)
+    needed = about.planned(variance, uplift=uplift, power=power, lowest=lowest)
     horizon = max(least, -(-(needed or least) // step) * step)
     plan = Plan(horizon=horizon, uplift=uplift, power=power, alpha=about.share, margin=about.margin)
     return Planned(plan=plan, variance=variance, pilot=len(pilot), unit=unit)
-
-
-def _judged(guards: Sequence[GuardRule], tallies: Mapping[str, GuardTally], unit: str) -> tuple[Guard, ...]:
-    """One guard per rule. A metric that these rows do not measure fails: nothing says that it stays as it is."""
-    measured = judge_metrics([rule for rule in guards if rule.name in tallies], tallies)
-    return (*measured, *guards_not_measured([rule for rule in guards if rule.name not in tallies], unit))
 
 
 def _by_segment(differences: Floats, segments: Mapping[str, Sequence[str]]) -> dict[str, Groups]:
@@ -278,7 +258,7 @@ def _with_bootstrap(estimate: Estimate, differences: Floats, seed: int) -> Estim
     """The estimate with the interval for display, over all rows; unchanged below two rows."""
     if estimate.n < 2:
         return estimate
-    low, high = intervals.bootstrap(differences, seed=seed)
+    low, high = bootstrap(differences, seed=seed)
     return replace(estimate, value=float(differences.mean()), low=low, high=high)
 
 
@@ -299,8 +279,8 @@ def _diagnostics(used: Floats, least: int, unit: str) -> tuple[Diagnostic, ...]:
     size = float(np.abs(used).sum())
     share = float(np.abs(used).max(initial=0.0)) / size if size > 0.0 else 0.0
     return (
-        at_least("rows", used.size, least, f"{used.size:,} {unit}", f"Run the proof with more {unit}."),
-        at_most(
+        Diagnostic.at_least("rows", used.size, least, f"{used.size:,} {unit}", f"Run the proof with more {unit}."),
+        Diagnostic.at_most(
             "row_share",
             share,
             Floors().row_share,

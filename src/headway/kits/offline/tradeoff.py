@@ -18,8 +18,8 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Estimate, InvalidInput, UnknownName, did_you_mean
-from headway.prove import ArmSums, Floats, Integers, narrow, normal
+from headway.nouns import Estimate, Floats, InvalidInput, UnknownName, did_you_mean
+from headway.prove import held_out_predictions, normal
 
 LEAST = 100  # rows needed for a curve
 FOLDS = 5
@@ -51,7 +51,7 @@ class Tradeoff:
 def tradeoff(
     *,
     features: Floats,
-    action: Integers,
+    action: NDArray[np.int64],
     logged: Floats,
     quality: Floats,
     cost: Floats,
@@ -70,9 +70,10 @@ def tradeoff(
         )
     if of is not None and of not in arms:
         raise UnknownName(f"There is no arm {of!r}.", code="unknown_arm", hint=did_you_mean(of, arms))
+    fold = np.random.default_rng(seed).permutation(n) % FOLDS
     scores, guesses = {}, {}
     for name, values in (("quality", quality), ("cost", cost)):
-        guesses[name] = _cross_fitted(features, action, values, len(arms), seed)
+        guesses[name] = held_out_predictions(features, action, values, fold, arms=len(arms))
         scores[name] = _robust(guesses[name], action, logged, values)
     offered = logged > 0.0
     constants = {
@@ -101,7 +102,7 @@ def tradeoff(
 
 
 def _point(
-    weight: float, chosen: Integers, scores: Mapping[str, Floats], arms: Sequence[str], wanted: Floats | None
+    weight: float, chosen: NDArray[np.int64], scores: Mapping[str, Floats], arms: Sequence[str], wanted: Floats | None
 ) -> TradeoffPoint:
     """The policy that makes these choices; `wanted` [n] is the required quality."""
     rows, n = np.arange(len(chosen)), len(chosen)
@@ -130,27 +131,7 @@ def _reference(of: str | None, constants: Mapping[str, TradeoffPoint]) -> str:
     return of or max(constants, key=lambda name: constants[name].quality.value)
 
 
-def _cross_fitted(features: Floats, action: Integers, values: Floats, arms: int, seed: int) -> Floats:
-    """[n, arm]; each row predicted by a model of the other folds."""
-    x = narrow(features, arms)
-    fold = np.random.default_rng(seed).permutation(len(action)) % FOLDS
-    parts = []
-    whole = ArmSums(arms, x.shape[1])
-    for number in range(FOLDS):
-        rows = fold == number
-        part = ArmSums(arms, x.shape[1])
-        part.add(x[rows], action[rows], values[rows])
-        whole.add(x[rows], action[rows], values[rows])
-        parts.append(part)
-    predicted = np.zeros((len(action), arms))
-    for number, part in enumerate(parts):
-        model = whole.less(part).fit()
-        assert model is not None, "there are rows in the other folds"
-        predicted[fold == number] = model.predict(x[fold == number])
-    return predicted
-
-
-def _robust(guessed: Floats, action: Integers, logged: Floats, values: Floats) -> Floats:
+def _robust(guessed: Floats, action: NDArray[np.int64], logged: Floats, values: Floats) -> Floats:
     """[n, arm]; the doubly robust score of having chosen each arm."""
     rows = np.arange(len(action))
     scores = guessed.copy()

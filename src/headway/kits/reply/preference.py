@@ -60,7 +60,7 @@ class PreferenceKind:
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.kits.reply.votes import from_votes
-        from headway.prove import guards_not_measured
+        from headway.prove import judge_guards
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)
@@ -69,7 +69,7 @@ class PreferenceKind:
             evidence,
             counts={**evidence.counts, **question.left},
             diagnostics=(*evidence.diagnostics, *diagnostics),
-            guards=(*guards_not_measured(guards, "Votes"), *own),
+            guards=(*judge_guards(guards, {}, {}, unit="Votes"), *own),
         )
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:

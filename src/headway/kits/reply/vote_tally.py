@@ -7,6 +7,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from headway.kits.reply.preference import PREFERENCE, votes_on
+from headway.kits.reply.votes import PREFERENCE_ALPHA
 from headway.project import ProofQuestion, budget_place, candidate_policy
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class VoteTally:
 
 def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTally:
     """The votes of blind comparisons of two policies."""
-    from headway.prove import PREFERENCE_ALPHA, challenger_alpha, e_process
+    from headway.prove import About, e_process
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
@@ -64,11 +65,15 @@ def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTal
         wins, against_it = wins + (value > 0.5), against_it + (value < 0.5)
         e_values.append(exp(min(_MOST, e_process(wins, against_it))))
     place = budget_place(question, PREFERENCE.name)
+    about = About(
+        task=settings.name, candidate=candidate.ref, against=other[0], alpha=PREFERENCE_ALPHA, challenger=place.k,
+        promotions=place.promotions,
+    )  # fmt: skip
     return VoteTally(
         task=settings.name,
         candidate=candidate.ref,
         against=other[0],
         votes=tuple(votes),
         e_values=tuple(e_values),
-        passes_at=1.0 / challenger_alpha(PREFERENCE_ALPHA, place.k, place.promotions),
+        passes_at=1.0 / about.share,
     )

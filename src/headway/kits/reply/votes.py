@@ -23,9 +23,10 @@ from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
 from headway.nouns import Diagnostic, Estimate, Evidence, InvalidInput, RaterShare, is_own
-from headway.prove import About, compose, sequential
+from headway.prove import E_PROCESS, About, e_process, quantile
 
 UNANSWERED = "unanswered"
+PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20
 _WORSE = 10.0  # the e-value from which the votes are against a candidate; a policy that acts is taken back
 _CHANCE = 0.05  # a split that raters who are all alike show more often than this is none
 _MOST_PAIRED = 32  # raters whose pairs are left out: those without whom the votes say least
@@ -77,16 +78,15 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0, una
             code="bad_preferences",
             hint="Count votes for the candidate, for the current policy, undecided ones, and pairs without a vote.",
         )
-    alpha = sequential.challenger_alpha(sequential.PREFERENCE_ALPHA, about.challenger, about.promotions)
+    alpha = replace(about, alpha=PREFERENCE_ALPHA).share
     open_ = 0 if _at_random(about.declared) else unanswered
     n = wins + losses
     low, high = wilson(wins, n + open_)[0], wilson(wins + open_, n + open_)[1]
     rate, threshold = wins / n if n else 0.5, log(1.0 / alpha)
     estimate = Estimate(value=rate - 0.5, low=low - 0.5, high=high - 0.5, n=n, ess=float(n), method="win rate − ½")
     better, worse = _sides(wins, losses, open_)
-    check = _unanswered(about, unanswered, n, decisive=sequential.e_process(wins, losses) > threshold >= better)
-    return compose(
-        about,
+    check = _unanswered(about, unanswered, n, decisive=e_process(wins, losses) > threshold >= better)
+    return about.compose(
         kind="preference",
         n=n,
         difference=estimate,
@@ -95,7 +95,7 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0, una
         statistic_worse=worse,
         threshold=threshold,
         threshold_worse=log(_WORSE),
-        rule=sequential.E_PROCESS,
+        rule=E_PROCESS,
         alpha=alpha,
         counts={"wins": wins, "losses": losses, "ties": ties} | ({UNANSWERED: unanswered} if unanswered else {}),
         data_hash=hashlib.sha256(f"{wins} {losses} {ties}{f' {unanswered}' * bool(unanswered)}".encode()).hexdigest(),
@@ -110,7 +110,7 @@ def _at_random(declared: Mapping[str, str]) -> bool:
 
 def _sides(wins: int, losses: int, unanswered: int) -> tuple[float, float]:
     """ln E that the candidate is better, and that it is worse, where each unanswered one speaks against that."""
-    return sequential.e_process(wins, losses + unanswered), sequential.e_process(losses, wins + unanswered)
+    return e_process(wins, losses + unanswered), e_process(losses, wins + unanswered)
 
 
 def _unanswered(about: About, unanswered: int, n: int, *, decisive: bool) -> Diagnostic:
@@ -225,14 +225,14 @@ def _votes_needed(wins: int, losses: int, threshold: float) -> int | None:
     n = wins + losses
     rate = wins / n
     low, high = n, n
-    while sequential.e_process(round(high * rate), high - round(high * rate)) < threshold:
+    while e_process(round(high * rate), high - round(high * rate)) < threshold:
         low, high = high, high * 2
         if high > 10_000_000:
             return None
     while high - low > 1:
         middle = (low + high) // 2
         won = round(middle * rate)
-        if sequential.e_process(won, middle - won) < threshold:
+        if e_process(won, middle - won) < threshold:
             low = middle
         else:
             high = middle
@@ -243,7 +243,7 @@ def wilson(wins: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share."""
     if n == 0:
         return 0.0, 1.0
-    z = sequential.quantile(0.5 + level / 2.0)
+    z = quantile(0.5 + level / 2.0)
     p = wins / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     wide = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))

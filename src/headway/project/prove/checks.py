@@ -23,7 +23,7 @@ from headway.observe import (
 )
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
-from headway.prove import RowOrigin, Window, at_most
+from headway.prove import RowOrigin, Window
 
 if TYPE_CHECKING:
     from headway.encode import Features
@@ -173,11 +173,11 @@ class RowChecks:
                 'Set unit = "episode", so that experiments draw a policy per episode and are judged by episode; or '
                 "sticky = true, so that an episode keeps to one draw; or rate every decision by itself."
             )
-            yield at_most("episode_result", self._steps / total, MOST_SHARED, steps, cure)
+            yield Diagnostic.at_most("episode_result", self._steps / total, MOST_SHARED, steps, cure)
 
     def _copies(self) -> Diagnostic:
         total = self._kept + self._repeated
-        return at_most(
+        return Diagnostic.at_most(
             "duplicates",
             self._repeated / max(total, 1),
             MOST_REPEATED,
@@ -187,7 +187,7 @@ class RowChecks:
         )
 
     def _future(self) -> Diagnostic:
-        return at_most(
+        return Diagnostic.at_most(
             "future",
             self._ahead / max(self._decisions, 1),
             MOST_AHEAD,
