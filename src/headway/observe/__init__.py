@@ -21,8 +21,6 @@ if TYPE_CHECKING:
         Row as Row,
         StoreTable as StoreTable,
         Waiting as Waiting,
-        chunks as chunks,
-        placeholders as placeholders,
     )
     from headway.observe.deleted import (
         DAY as DAY,
@@ -30,16 +28,9 @@ if TYPE_CHECKING:
         action_code as action_code,
         deleted_draws as deleted_draws,
     )
-    from headway.observe.details import (
-        as_text as as_text,
-        checked as checked,
-        from_text as from_text,
-        having_details as having_details,
-        read as read,
-    )
+    from headway.observe.details import checked as checked
     from headway.observe.draws import Draws as Draws
     from headway.observe.engines import open_database as open_database
-    from headway.observe.episodes import decisions_of as decisions_of, last_step as last_step
     from headway.observe.erase import (
         DELETIONS as DELETIONS,
         DeletionFilter as DeletionFilter,
@@ -87,28 +78,19 @@ if TYPE_CHECKING:
     from headway.observe.recent_rows import Recent as Recent, recent as recent
     from headway.observe.redact import Redactor as Redactor
     from headway.observe.rows import (
-        DECISION_COLUMNS as DECISION_COLUMNS,
-        DECISION_TABLES as DECISION_TABLES,
         LEADS as LEADS,
         STATUSES as STATUSES,
-        decision_from_row as decision_from_row,
         decode_candidates as decode_candidates,
         dumps as dumps,
         loads as loads,
         microseconds as microseconds,
     )
-    from headway.observe.run_log import (
-        ABOUT as ABOUT,
-        LARGEST as LARGEST,
-        METRICS as METRICS,
-        STOP as STOP,
-        RunLog as RunLog,
-        drop_old_runs as drop_old_runs,
-    )
+    from headway.observe.run_log import RunLog as RunLog, drop_old_runs as drop_old_runs
     from headway.observe.search import (
         DecisionFilter as DecisionFilter,
         all_decisions as all_decisions,
         find_decisions as find_decisions,
+        stored_decisions as stored_decisions,
     )
     from headway.observe.served import MatureRows as MatureRows, ServedRows as ServedRows
     from headway.observe.settler import Agree as Agree, given as given, settle as settle
@@ -119,13 +101,7 @@ if TYPE_CHECKING:
         latest_draws as latest_draws,
     )
     from headway.observe.store import Store as Store, WriteTransaction as WriteTransaction
-    from headway.observe.totals import (
-        DERIVED as DERIVED,
-        Counts as Counts,
-        forget_totals as forget_totals,
-        keep_totals as keep_totals,
-    )
-    from headway.observe.units import ATTEMPT as ATTEMPT, fold_attempts as fold_attempts
+    from headway.observe.totals import Counts as Counts, keep_totals as keep_totals
     from headway.observe.writer import Writer as Writer
 else:
     __all__, __getattr__ = door(__name__)

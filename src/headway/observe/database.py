@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from headway.nouns import Damaged
-from headway.observe.migrations import MIGRATIONS
+from headway.observe.migrations import DERIVED, MIGRATIONS
 
 Durability = Literal["power", "process"]
 Engine = Literal["sqlite", "postgresql"]
@@ -58,6 +58,7 @@ class StoreTable(NamedTuple):
     columns: tuple[str, ...]
     key: tuple[str, ...]
     numbered: bool  # the database numbers the rows
+    derived: bool = False  # the rows can be computed again from other tables
 
 
 def placeholders(values: Sequence[object]) -> str:
@@ -83,6 +84,11 @@ class Database(ABC):
     @abstractmethod
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """All rows at once; for small results."""
+
+    def query_in(self, sql: str, some: Iterable[Any], values: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of `… IN ({}) …` for any number of values; those after them are bound again for every few."""
+        for chunk in chunks(list(some)):
+            yield from self.query(sql.format(placeholders(chunk)), (*chunk, *values))
 
     def pages(self, sql: str, values: Sequence[Any], *, after: int, size: int = 5000) -> Iterator[list[Row]]:
         """Keyset pages: `sql` ends in `… > ? ORDER BY … LIMIT ?` and its first column is the key.
@@ -183,9 +189,13 @@ class Database(ABC):
         another process has to finish first.
         """
 
-    @abstractmethod
     def tables(self) -> dict[str, StoreTable]:
         """Every table of the store by name."""
+        return {name: table._replace(derived=name in DERIVED) for name, table in self._tables().items()}
+
+    @abstractmethod
+    def _tables(self) -> dict[str, StoreTable]:
+        """The tables that the database has."""
 
     @abstractmethod
     def counter(self, connection: Connection, table: str) -> int:

@@ -9,9 +9,7 @@ stores users' text redacts it first.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
-from binascii import Error as BadBase64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headway.nouns import Detail, InvalidInput, UnknownName, id_bytes, id_text
 from headway.observe.database import Connection, Database, chunks, placeholders
@@ -91,44 +89,6 @@ def read_many(database: Database, decisions: Sequence[str], kit: str) -> dict[st
         for decision, name, data in database.query(sql, (*chunk, kit)):
             found.setdefault(id_text(bytes(decision)), {})[name] = bytes(data)
     return found
-
-
-def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
-    """Which of these decisions have details, as the bytes of their ids."""
-    having: set[bytes] = set()
-    for chunk in chunks(decisions):
-        ids = [id_bytes(decision) for decision in chunk]
-        rows = database.query(f"SELECT DISTINCT decision FROM details WHERE decision IN ({placeholders(ids)})", ids)
-        having |= {bytes(row[0]) for row in rows}
-    return having
-
-
-# -- in exports
-
-
-def as_text(details: Iterable[Detail]) -> dict[str, dict[str, str]]:
-    """Kit → name → base64, as an export holds them."""
-    by_kit: dict[str, dict[str, str]] = {}
-    for detail in details:
-        by_kit.setdefault(detail.kit, {})[detail.name] = b64encode(detail.data).decode("ascii")
-    return by_kit
-
-
-def from_text(value: object) -> tuple[Detail, ...]:
-    """The details that `as_text` wrote; a ValueError with a readable message for anything else."""
-    if not isinstance(value, Mapping):
-        raise ValueError("expected an object of kits")
-    details = []
-    for kit, by_name in value.items():
-        if not isinstance(by_name, Mapping):
-            raise ValueError(f"expected an object of names for the kit {kit!r}")
-        for name, text in by_name.items():
-            try:
-                data = b64decode(text, validate=True)
-            except (BadBase64, TypeError, ValueError):
-                raise ValueError(f"expected base64 for {name!r} of the kit {kit!r}") from None
-            details.append(Detail(str(kit), str(name), data))
-    return tuple(details)
 
 
 def _too_large(what: str, limit: int) -> InvalidInput:

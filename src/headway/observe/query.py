@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headway.nouns import (
     SOURCES,
     Decision,
+    Detail,
     Ending,
     Outcome,
     Settled,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from headway.observe.draws import Draws
 
 
+_OF_EPISODE = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.episode = ?"
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -123,21 +125,30 @@ class Query:
     def opening(self, task: str, episode: str) -> Decision | None:
         """The latest draw of a sticky episode: the decision whose action its later ones repeat."""
         rows = self._database.query(
-            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} "
-            "WHERE d.episode = ? AND d.draw IS NULL ORDER BY d.step DESC LIMIT 1",
-            (id_bytes(episode_id(task, episode)),),
+            f"{_OF_EPISODE} AND d.draw IS NULL ORDER BY d.step DESC LIMIT 1", (id_bytes(episode_id(task, episode)),)
         )
         return decision_from_row(rows[0]) if rows else None
 
-    def decisions(self, task: str, *, after: int = 0, source: str | None = None) -> Iterator[Decision]:
+    def decisions(self, task: str, *, after: int = 0) -> Iterator[Decision]:
         """Every decision of a task in the store's order, in bounded memory."""
-        sql = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.task_id = ?"
-        values: list[Any] = [self.name_id("task", task)]
-        if source is not None:
-            sql += " AND d.source = ?"
-            values.append(SOURCES.index(source))
-        for page in self._database.pages(f"{sql} AND d.seq > ? ORDER BY d.seq LIMIT ?", values, after=after):
+        of = f"FROM {DECISION_TABLES} WHERE d.task_id = ? AND d.seq > ? ORDER BY d.seq LIMIT ?"
+        task_id = self.name_id("task", task)
+        for page in self._database.pages(f"SELECT {DECISION_COLUMNS} {of}", (task_id,), after=after):
             yield from map(decision_from_row, page)
+
+    def last_step(self, task: str, episode: str) -> Decision | None:
+        """The latest decision of an episode; None if it has none."""
+        rows = self._database.query(
+            f"{_OF_EPISODE} ORDER BY d.step DESC LIMIT 1", (id_bytes(episode_id(task, episode)),)
+        )
+        return decision_from_row(rows[0]) if rows else None
+
+    def steps(self, task: str, episode: str, *, first: int = 0, before: int | None = None) -> list[Decision]:
+        """The decisions of an episode from step `first`, up to (without) step `before`, in their order."""
+        sql, values = f"{_OF_EPISODE} AND d.step >= ?", [id_bytes(episode_id(task, episode)), first]
+        if before is not None:
+            sql, values = f"{sql} AND d.step < ?", [*values, before]
+        return [decision_from_row(row) for row in self._database.query(f"{sql} ORDER BY d.step", values)]
 
     def count_groups(self, task: str, *, most: int) -> int:
         """Different texts (or states, without a text) of decisions outside of episodes; stops counting at `most`."""
@@ -158,6 +169,10 @@ class Query:
     def details(self, decision: str, kit: str) -> dict[str, bytes]:
         """The details that a kit stored with a decision, by name; see `Store.keep_details`."""
         return {detail.name: detail.data for detail in read_details(self._database, decision, kit)}
+
+    def all_details(self, decision: str) -> list[Detail]:
+        """Everything that kits stored with a decision, sorted by kit and name."""
+        return read_details(self._database, decision)
 
     def details_of(self, decisions: Sequence[str], kit: str) -> dict[str, dict[str, bytes]]:
         """The same for many decisions, by id."""

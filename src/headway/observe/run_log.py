@@ -23,12 +23,12 @@ from typing import Any
 from headway.files import read_regular, write_whole
 from headway.nouns import Conflict
 
-LARGEST = 8 << 20  # bytes of metrics.jsonl
-ABOUT, METRICS, STOP = "about.json", "metrics.jsonl", "stop"
-
 
 class RunLog:
-    """Writes the metrics of one run."""
+    """Writes the metrics of one run; ABOUT, METRICS and STOP are the files of its folder."""
+
+    ABOUT, METRICS, STOP = "about.json", "metrics.jsonl", "stop"
+    LARGEST = 8 << 20  # bytes of metrics.jsonl
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,12 +38,12 @@ class RunLog:
     def begin(self, about: Mapping[str, Any], *, resumed: bool = False) -> None:
         """Start, or go on with the metrics that there are. `about` has `command`: what continues the run."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.folder / STOP).unlink(missing_ok=True)
+        (self.folder / self.STOP).unlink(missing_ok=True)
         if not resumed:
-            (self.folder / METRICS).unlink(missing_ok=True)
+            (self.folder / self.METRICS).unlink(missing_ok=True)
         else:
             with suppress(OSError, ValueError, TypeError):
-                self._every = max(1, int(json.loads(read_regular(self.folder / ABOUT)).get("every", 1)))
+                self._every = max(1, int(json.loads(read_regular(self.folder / self.ABOUT)).get("every", 1)))
         self._about = {**about, "pid": os.getpid(), "started": time.time(), "every": self._every}
         self._write()
 
@@ -51,36 +51,36 @@ class RunLog:
         """One more line; Conflict `run_stopped` if somebody asked the run to stop."""
         self._count += 1
         if self._count % self._every == 0:
-            path = self.folder / METRICS
+            path = self.folder / self.METRICS
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
                 size = file.tell()
-            if size > LARGEST:
+            if size > self.LARGEST:
                 _thin(path)
                 self._every *= 2
                 self._about["every"] = self._every
                 self._write()
-        if (self.folder / STOP).exists():
+        if (self.folder / self.STOP).exists():
             self.stop()
 
     def forget_after(self, name: str, done: float) -> None:
         """Drop lines in which `name` is beyond a snapshot, which will be written again, and torn ones."""
         kept = []
         with suppress(FileNotFoundError):
-            for line in read_regular(self.folder / METRICS).splitlines(keepends=True):
+            for line in read_regular(self.folder / self.METRICS).splitlines(keepends=True):
                 with suppress(ValueError, TypeError, KeyError, RecursionError):
                     if line.endswith(b"\n") and json.loads(line)[name] <= done:
                         kept.append(line)
-            write_whole(self.folder / METRICS, b"".join(kept))
+            write_whole(self.folder / self.METRICS, b"".join(kept))
 
     def adopt(self, path: Path) -> None:
         """Take over the metrics that a learner wrote in a folder of its own, if there are any."""
         with suppress(FileNotFoundError):
-            shutil.copyfile(path, self.folder / METRICS)
+            shutil.copyfile(path, self.folder / self.METRICS)
 
     def stop(self) -> None:
         """End as stopped: raises Conflict, after which the caller saves its snapshot."""
-        (self.folder / STOP).unlink(missing_ok=True)
+        (self.folder / self.STOP).unlink(missing_ok=True)
         self._about |= {"stopped": True, "ended": time.time()}
         self._write()
         raise Conflict(
@@ -102,7 +102,7 @@ class RunLog:
             self._write()
 
     def _write(self) -> None:
-        path = self.folder / ABOUT
+        path = self.folder / self.ABOUT
         whole = path.with_suffix(".new")
         whole.write_text(json.dumps(self._about), "utf-8")
         whole.replace(path)

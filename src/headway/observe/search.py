@@ -9,11 +9,11 @@ still have a next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns import Decision, Outcome
+from headway.nouns import SOURCES, Decision, Outcome
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -44,12 +44,14 @@ class DecisionFilter:
     reward_to: float | None = None
     since: float | None = None  # made at this time or later
     until: float | None = None  # made before this time
+    role: str | None = None
+    source: str | None = None
 
     @property
     def empty(self) -> bool:
         """Whether every decision of the task matches."""
         values = (self.text, self.action, self.policy, self.status, self.reward_from, self.reward_to)
-        return all(value is None for value in (*values, self.since, self.until))
+        return all(value is None for value in (*values, self.since, self.until, self.role, self.source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,21 @@ def find_decisions(
     )
 
 
+def stored_decisions(
+    database: Database, wanted: DecisionFilter, *, tasks: Sequence[str] = (), upto: int = _LAST, size: int = 1000
+) -> Iterator[Decision]:
+    """Matching decisions of these tasks, or of all, in the order of the store and in bounded memory."""
+    where, values = _conditions(wanted)
+    if tasks:
+        where += f" AND d.task_id IN (SELECT id FROM names WHERE kind = 'task' AND name IN ({placeholders(tasks)}))"
+    sql = (
+        f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} "
+        f"WHERE d.seq <= ?{where} AND d.seq > ? ORDER BY d.seq LIMIT ?"
+    )
+    for page in database.pages(sql, (upto, *values, *tasks), after=0, size=size):
+        yield from map(decision_from_row, page)
+
+
 def all_decisions(database: Database, wanted: DecisionFilter) -> Iterator[tuple[Decision, Outcome]]:
     """All matching decisions with their outcomes, newest first, read page by page."""
     before: int | None = None
@@ -123,6 +140,10 @@ def _conditions(wanted: DecisionFilter) -> tuple[str, list[Any]]:
     for condition, bound in (("s.reward >= ?", wanted.reward_from), ("s.reward <= ?", wanted.reward_to)):
         if bound is not None:
             add(condition, bound)
+    if wanted.role is not None:
+        add("d.role_id = (SELECT id FROM names WHERE kind = 'role' AND name = ?)", wanted.role)
+    if wanted.source is not None:
+        add("d.source = ?", SOURCES.index(wanted.source))
     for condition, at in (("d.at >= ?", wanted.since), ("d.at < ?", wanted.until)):
         if at is not None:
             add(condition, microseconds(at))

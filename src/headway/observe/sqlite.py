@@ -254,7 +254,7 @@ class SQLite(Database):
         finally:
             connection.execute(f"PRAGMA busy_timeout = {_BUSY_S * 1000}")
 
-    def tables(self) -> dict[str, StoreTable]:
+    def _tables(self) -> dict[str, StoreTable]:
         tables: dict[str, StoreTable] = {}
         for name, sql in self.query(
             "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"

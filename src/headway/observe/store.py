@@ -9,21 +9,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from headway.nouns import (
-    Conflict,
-    Decision,
-    Detail,
-    Ending,
-    InvalidInput,
-    Signal,
-    UnknownName,
-    episode_id,
-    id_bytes,
-    is_episode,
-)
+from headway.nouns import Conflict, Decision, Detail, Ending, Signal, UnknownName, episode_id, id_bytes, is_episode
 from headway.observe.database import Connection, Database
 from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
-from headway.observe.early_signals import admit
 from headway.observe.episodes import step_in
 from headway.observe.insert import (
     INSERT,
@@ -40,7 +28,7 @@ from headway.observe.insert import (
 )
 from headway.observe.names import Interner
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
-from headway.observe.units import ATTEMPT, PROXY, fold_attempts
+from headway.observe.signals import add_signals, put_signal
 from headway.observe.writer import Writer
 
 _T = TypeVar("_T")
@@ -281,59 +269,11 @@ class Store:
 
         def work(connection: Connection) -> tuple[int, dict[Any, int]]:
             intern = Interner(connection, self._known, {})
-            new = sum(self._put_signal(connection, intern, signal, subject, early) for signal, subject in prepared)
+            now = self._clock() if early else 0.0
+            new = sum(put_signal(connection, intern, *each, early=early, now=now) for each in prepared)
             return new, intern.new
 
         return work
-
-    def _put_signal(self, connection: Connection, intern: Interner, signal: Signal, subject: bytes, early: bool) -> int:
-        table = "episodes" if is_episode(signal.subject) else "decisions"
-        waits = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (subject,)).fetchone() is None
-        if waits and not early:
-            raise UnknownName(
-                f"There is no decision or episode {signal.subject!r}.",
-                code="unknown_decision",
-                hint="Signal the id that `decide` returned; if the decision is recorded later, pass early=True.",
-            )
-        name_id, rater_id = intern.name("signal", signal.name), intern.name("rater", signal.rater)
-        rows = connection.execute(
-            "SELECT seq, key, value, label, withdrawn_by FROM signals "
-            "WHERE subject = ? AND name_id = ? AND rater_id = ?",
-            (subject, name_id, rater_id),
-        ).fetchall()
-        key = signal.key
-        live = next((row for row in rows if row[4] is None and row[2] is not None), None)
-        if key:
-            same = next((row for row in rows if row[1] == key), None)
-            if same is not None:
-                if same[2] == signal.value and (same[3] or "") == signal.label:
-                    return 0
-                raise Conflict(
-                    f"The signal {signal.name!r} with key {key!r} was stored with another value.",
-                    code="signal_conflict",
-                    hint="Use a new key to replace the value, or repeat the first value.",
-                )
-        else:
-            if live is not None and live[2] == signal.value and (live[3] or "") == signal.label:
-                return 0
-            key = f"~{len(rows)}" if rows else ""
-        if signal.value is None and live is None:
-            raise InvalidInput(
-                f"{signal.subject!r} has no signal {signal.name!r} from rater {signal.rater!r} to withdraw.",
-                code="nothing_to_withdraw",
-                hint="`headway explain` lists the signals of a decision.",
-            )
-        since = admit(connection, rater_id, self._clock()) if waits else None
-        (seq,) = connection.execute(
-            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key, early) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
-            (subject, name_id, signal.value, signal.label or None, rater_id, microseconds(signal.at), key, since),
-        ).fetchone()
-        if live is not None:
-            connection.execute("UPDATE signals SET withdrawn_by = ? WHERE seq = ?", (seq, live[0]))
-        if signal.name == ATTEMPT and signal.rater == PROXY and signal.label:
-            fold_attempts(connection, [subject])
-        return 1
 
     # -- several at once
 
@@ -386,5 +326,9 @@ class WriteTransaction:
         """Add details to a stored decision; existing details stay."""
         insert_details(self.connection, checked(decision, details))
 
+    def add_signals(self, signals: Sequence[Signal]) -> None:
+        """Add signals to decisions that this transaction stores; existing ones stay."""
+        add_signals(self.connection, self.intern, signals)
+
     def signal(self, signal: Signal) -> int:
-        return self._store._put_signal(self.connection, self.intern, signal, id_bytes(signal.subject), False)
+        return put_signal(self.connection, self.intern, signal, id_bytes(signal.subject))

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from headway.nouns import SOURCES
 from headway.observe.database import Connection, Database
+from headway.observe.migrations import DERIVED
 from headway.observe.rows import LEADS, STATUSES
 
-DERIVED = ("totals_upto", "daily_totals", "action_totals")  # tables that are computed from others
 DAY = 86_400_000_000  # microseconds
 _ALL = 2**62
 _TAIL = 1000  # rows after the mark that a reading may have to count

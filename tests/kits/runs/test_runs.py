@@ -10,7 +10,6 @@ import pytest
 
 from headway.kits.runs.training_runs import ask_to_stop, list_runs, read_curves
 from headway.nouns.errors import Conflict, UnknownName
-from headway.observe import run_log
 from headway.observe.run_log import RunLog, drop_old_runs
 
 
@@ -42,7 +41,7 @@ def test_a_torn_line_is_ignored_and_numbers_that_are_none_are_left_out(tmp_path)
 
 
 def test_a_file_that_grows_too_large_keeps_lines_at_equal_distances(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_log, "LARGEST", 2000)
+    monkeypatch.setattr(RunLog, "LARGEST", 2000)
     log = RunLog(tmp_path / "work" / "a")
     log.begin({})
     for step in range(1000):

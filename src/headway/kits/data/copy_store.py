@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import Any
 
 from headway.nouns import Conflict, Progress
-from headway.observe import DERIVED, Database, Row, StoreTable, forget_totals, placeholders
+from headway.observe import Database, Row, StoreTable
 
 _PAGE = 2000
 _PAGE_BYTES = 8 << 20
@@ -55,12 +55,14 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
         raise Conflict(f"{source.name} is both the source and the target.", code="copy_onto_itself")
     in_target = target.tables()
     tables = {
-        name: table for name, table in source.tables().items() if name in in_target and name not in DERIVED
+        name: table for name, table in source.tables().items() if name in in_target and not table.derived
     }  # skip tables of other programs, and totals
     for name, table in tables.items():
         _check_same(source, target, name, table, size)
     with target.transaction() as connection:
-        forget_totals(connection)
+        for name, table in in_target.items():
+            if table.derived:
+                connection.execute(f"DELETE FROM {name}")
     total = sum(int(source.query(f"SELECT COUNT(*) FROM {name}")[0][0]) for name in tables)
     done = written = 0
     for name, table in tables.items():
@@ -142,7 +144,7 @@ def _pages(
     low: tuple[Any, ...] | None = None
     columns, keys = ", ".join(table.columns), ", ".join(table.key)
     while True:
-        where, values = ("", ()) if low is None else (f" WHERE ({keys}) > ({placeholders(table.key)})", low)
+        where, values = ("", ()) if low is None else (f" WHERE ({keys}) > ({_marks(table.key)})", low)
         count = size
         if name in _LARGE_COLUMN:
             sizes = f"SELECT LENGTH({_LARGE_COLUMN[name]}) FROM {name}{where} ORDER BY {keys} LIMIT ?"
@@ -162,10 +164,14 @@ def _range(
     name: str, table: StoreTable, low: tuple[Any, ...] | None, high: tuple[Any, ...]
 ) -> tuple[str, Sequence[Any]]:
     columns, keys = ", ".join(table.columns), ", ".join(table.key)
-    sql, values = f"SELECT {columns} FROM {name} WHERE ({keys}) <= ({placeholders(table.key)})", high
+    sql, values = f"SELECT {columns} FROM {name} WHERE ({keys}) <= ({_marks(table.key)})", high
     if low is not None:
-        sql, values = f"{sql} AND ({keys}) > ({placeholders(table.key)})", (*high, *low)
+        sql, values = f"{sql} AND ({keys}) > ({_marks(table.key)})", (*high, *low)
     return sql, values
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _key(table: StoreTable, row: Row) -> tuple[Any, ...]:

@@ -19,26 +19,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular
+from headway.kits.data.details import as_text, having_details
 from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
-from headway.nouns import SOURCES, Decision, Progress, Source, Unavailable, episode_id, id_bytes, id_text
-from headway.observe import (
-    DECISION_COLUMNS,
-    DECISION_TABLES,
-    STATUSES,
-    Database,
-    Query,
-    as_text,
-    chunks,
-    decision_from_row,
-    having_details,
-    microseconds,
-    placeholders,
-    read as read_details,
-)
+from headway.nouns import Decision, Progress, Source, Unavailable, episode_id, id_bytes, id_text
+from headway.observe import STATUSES, Database, DecisionFilter, Query, stored_decisions
 
 __all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
 
@@ -156,14 +145,10 @@ class _ExportTally:
 
 def records(database: Database, query: Query, wanted: ExportFilter, *, details: bool = True) -> Iterator[Record]:
     """One flat record per selected decision, in the order of the store, in bounded memory."""
-    where, values = _where(query, wanted)
-    end = int(database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
-    sql = (
-        f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE {where} AND d.seq <= ? AND d.seq > ? "
-        "ORDER BY d.seq LIMIT ?"
-    )
-    for page in database.pages(sql, (*values, end), after=0, size=_PAGE):
-        decisions = [decision_from_row(row) for row in page]
+    chosen = DecisionFilter(since=wanted.since, until=wanted.until, role=wanted.role, source=wanted.source)
+    upto = int(database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
+    found = stored_decisions(database, chosen, tasks=wanted.tasks, upto=upto, size=_PAGE)
+    while decisions := list(islice(found, _PAGE)):
         outcomes = _outcomes(database, [decision.seq for decision in decisions])
         episodes = {
             decision.situation.episode: _episode(decision)
@@ -184,26 +169,8 @@ def records(database: Database, query: Query, wanted: ExportFilter, *, details: 
                 "settled": settled,
                 "signals": signals.get(decision.id, []),
                 "episode_signals": signals.get(of_episode, []),
-                "details": as_text(read_details(database, decision.id)) if id_bytes(decision.id) in detailed else {},
+                "details": as_text(query.all_details(decision.id)) if id_bytes(decision.id) in detailed else {},
             }
-
-
-def _where(query: Query, wanted: ExportFilter) -> tuple[str, list[Any]]:
-    parts, values = ["1 = 1"], []
-    if wanted.tasks:
-        parts.append(f"d.task_id IN ({', '.join('?' * len(wanted.tasks))})")
-        values += [query.name_id("task", task) for task in wanted.tasks]
-    for sign, bound in ((">=", wanted.since), ("<", wanted.until)):
-        if bound is not None:
-            parts.append(f"d.at {sign} ?")
-            values.append(microseconds(bound))
-    if wanted.role is not None:
-        parts.append("d.role_id = ?")
-        values.append(query.name_id("role", wanted.role))
-    if wanted.source is not None:
-        parts.append("d.source = ?")
-        values.append(SOURCES.index(wanted.source))
-    return " AND ".join(parts), values
 
 
 def _record(decision: Decision) -> Record:
@@ -252,40 +219,30 @@ def _episode(decision: Decision) -> str:
 def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
     """The current outcome, by decision."""
     outcomes: dict[int, _Outcome] = {}
-    for chunk in chunks(seqs):
-        rows = database.query(
-            "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name, s.seq FROM settled s "
-            f"JOIN names v ON v.id = s.version_id WHERE s.decision IN ({placeholders(chunk)}) ORDER BY s.seq",
-            chunk,
-        )
-        for decision, code, reward, clipped, weight, version, seq in rows:
-            status = STATUSES[code]
-            place = None if status == "pending" else seq
-            outcomes[decision] = (status, reward, bool(clipped), weight, version, place)
+    for decision, code, reward, clipped, weight, version, seq in database.query_in(
+        "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name, s.seq FROM settled s "
+        "JOIN names v ON v.id = s.version_id WHERE s.decision IN ({}) ORDER BY s.seq",
+        seqs,
+    ):
+        status = STATUSES[code]
+        place = None if status == "pending" else seq
+        outcomes[decision] = (status, reward, bool(clipped), weight, version, place)
     return outcomes
 
 
 def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Record]]:
     """Live signals by decision or episode id."""
     signals: dict[str, list[Record]] = {}
-    for chunk in chunks(subjects):
-        rows = database.query(
-            "SELECT g.subject, n.name, g.value, g.label, r.name, g.key, g.at FROM signals g "
-            "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
-            f"WHERE g.subject IN ({placeholders(chunk)}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
-            "ORDER BY g.seq",
-            [id_bytes(subject) for subject in chunk],
-        )
-        for subject, name, value, label, rater, key, at in rows:
-            row = {
-                "name": name,
-                "value": value,
-                "label": label or "",
-                "rater": rater,
-                "key": key,
-                "at": _time(at / 1e6),
-            }
-            signals.setdefault(id_text(subject), []).append(row)
+    for subject, name, value, label, rater, key, at in database.query_in(
+        "SELECT g.subject, n.name, g.value, g.label, r.name, g.key, g.at FROM signals g "
+        "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
+        "WHERE g.subject IN ({}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL ORDER BY g.seq",
+        map(id_bytes, subjects),
+    ):
+        row = {
+            "name": name, "value": value, "label": label or "", "rater": rater, "key": key, "at": _time(at / 1e6)
+        }  # fmt: skip
+        signals.setdefault(id_text(subject), []).append(row)
     return signals
 
 

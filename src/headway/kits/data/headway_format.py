@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from headway.kits.data.details import from_text
 from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
@@ -25,7 +26,7 @@ from headway.nouns import (
     parse_decision_id,
     unguarded,
 )
-from headway.observe import checked, from_text
+from headway.observe import checked
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from headway.kits.data.records import Record, Repeats
+from headway.kits.data.records import ImportedSignal, Record, Repeats
 from headway.nouns import (
     ELSEWHERE,
     Conflict,
@@ -26,21 +26,7 @@ from headway.nouns import (
     is_episode,
     keyed_id,
 )
-from headway.observe import (
-    ATTEMPT,
-    Database,
-    Query,
-    Store,
-    WriteTransaction,
-    chunks,
-    dumps,
-    encode_candidates,
-    fold_attempts,
-    microseconds,
-    placeholders,
-    read as read_details,
-    request_of,
-)
+from headway.observe import Database, Query, Store, WriteTransaction, dumps, encode_candidates, microseconds, request_of
 
 BATCH = 1000
 BATCH_BYTES = 16 << 20  # of details
@@ -158,18 +144,15 @@ class RecordWriter:
 
     def _known(self, ids: Sequence[bytes]) -> dict[bytes, _StoredRow]:
         known: dict[bytes, _StoredRow] = {}
-        for chunk in chunks(ids):
-            rows = self._database.query(
-                "SELECT d.id, i.content, i.outcome, f.file, i.line FROM decisions d "
-                "LEFT JOIN imported i ON i.decision = d.id LEFT JOIN imports f ON f.id = i.import_id "
-                f"WHERE d.id IN ({placeholders(chunk)})",
-                chunk,
-            )
-            for raw, content, outcome, file, line in rows:
-                if content is None:
-                    known[bytes(raw)] = _StoredRow(None, None, "", 0)
-                else:
-                    known[bytes(raw)] = _StoredRow(bytes(content), bytes(outcome), file, line)
+        for raw, content, outcome, file, line in self._database.query_in(
+            "SELECT d.id, i.content, i.outcome, f.file, i.line FROM decisions d "
+            "LEFT JOIN imported i ON i.decision = d.id LEFT JOIN imports f ON f.id = i.import_id WHERE d.id IN ({})",
+            ids,
+        ):
+            if content is None:
+                known[bytes(raw)] = _StoredRow(None, None, "", 0)
+            else:
+                known[bytes(raw)] = _StoredRow(bytes(content), bytes(outcome), file, line)
         return known
 
     def _compare(self, row: _Keyed, before: _StoredRow, result: BatchResult) -> Fate:
@@ -220,7 +203,7 @@ class RecordWriter:
             before = stored.get((signal.name, signal.rater))
             if before is not None and before.value != signal.value:
                 return f"{signal.name} = {before.value:g}, now it is {signal.value:g}"
-        known = {(detail.kit, detail.name): detail.data for detail in read_details(self._database, id_text(keyed.id))}
+        known = {(detail.kit, detail.name): detail.data for detail in self._query.all_details(id_text(keyed.id))}
         for detail in keyed.record.details:
             if known.get((detail.kit, detail.name), detail.data) != detail.data:
                 return f"other bytes as {detail.name!r} of the kit {detail.kit!r}"
@@ -254,23 +237,15 @@ class RecordWriter:
         decisions = [self._decision(row) for row in fresh]
         transaction.add(decisions, {ELSEWHERE: '{"encoder":""}'})
         import_id = self._import(transaction)
-        signals = []
         for row, decision in zip(fresh, decisions, strict=True):
-            for signal in row.record.signals:
-                name, rater = (
-                    transaction.intern.name("signal", signal.name),
-                    transaction.intern.name("rater", signal.rater),
-                )
-                at = microseconds(decision.at if signal.at is None else signal.at)
-                signals.append((row.id, name, signal.value, signal.label or None, rater, at, signal.key))
             transaction.add_details(decision.id, row.record.details)
-        transaction.connection.executemany(
-            "INSERT INTO signals (subject, name_id, value, label, rater_id, at, key) VALUES (?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (subject, name_id, rater_id, key) DO NOTHING",
-            signals,
+        transaction.add_signals(
+            [
+                _signal(signal, decision.id, decision.at)
+                for row, decision in zip(fresh, decisions, strict=True)
+                for signal in row.record.signals
+            ]
         )
-        if linked := [row.id for row in fresh if any(one.name == ATTEMPT and one.label for one in row.record.signals)]:
-            fold_attempts(transaction.connection, linked)
         transaction.connection.executemany(
             "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest, place) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
@@ -304,18 +279,7 @@ class RecordWriter:
         }
         for signal in row.record.signals:
             if (signal.name, signal.rater) not in held:
-                at = self._origin.at if signal.at is None else signal.at
-                transaction.signal(
-                    Signal(
-                        subject=decision.id,
-                        name=signal.name,
-                        value=signal.value,
-                        label=signal.label,
-                        rater=signal.rater,
-                        key=signal.key,
-                        at=at,
-                    )
-                )
+                transaction.signal(_signal(signal, decision.id, self._origin.at))
         transaction.add_details(decision.id, row.record.details)
         transaction.connection.execute(
             "UPDATE imported SET outcome = ?, rest = ? WHERE decision = ?", (row.outcome, row.record.rest, row.id)
@@ -369,6 +333,13 @@ class RecordWriter:
             unit=record.unit,
             position=record.position,
         )
+
+
+def _signal(signal: ImportedSignal, subject: str, at: float) -> Signal:
+    return Signal(
+        subject=subject, name=signal.name, value=signal.value, label=signal.label, rater=signal.rater, key=signal.key,
+        at=at if signal.at is None else signal.at,
+    )  # fmt: skip
 
 
 def _named(row: _Keyed) -> str:

@@ -331,7 +331,7 @@ class Postgres(Database):
                 connection.raw.close()
         return ["the server's write-ahead log, replicas and backups, until they are rotated", "free space in its files"]
 
-    def tables(self) -> dict[str, StoreTable]:
+    def _tables(self) -> dict[str, StoreTable]:
         tables: dict[str, StoreTable] = {}
         for name, columns, key, numbered in self.query(TABLES):
             tables[name] = StoreTable(tuple(columns), tuple(key or ()), bool(numbered))

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from headway.kits.reply.kept import KIT_NAME, from_details
-from headway.observe import Database, read
+from headway.observe import Database, Query
 
 
 def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[dict[str, Any]]], None]:
     """A function that writes pages of exported records as interactions."""
 
+    query = Query(database)
+
     def write(page: Sequence[dict[str, Any]]) -> None:
         for record in page:
-            details = {detail.name: detail.data for detail in read(database, record["id"], KIT_NAME)}
-            reply = from_details(details, record["id"])
+            reply = from_details(query.details(record["id"], KIT_NAME), record["id"])
             if reply is None:
                 left_out["no reply"] += 1
                 continue

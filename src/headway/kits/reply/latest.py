@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.observe import EVEN_PAIR, Database, Query, chunks, decode_candidates, placeholders
+from headway.observe import EVEN_PAIR, Database, Query, decode_candidates
 
 
 def latest_rewards(database: Database, query: Query, task: str, most: int) -> dict[int, float]:
@@ -25,14 +25,12 @@ def comparisons(database: Database, query: Query, task: str, *, since: float = 0
         "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
         (task_id,),
     )
-    found: list[int] = []
-    for pairs in chunks([number for number, body in sets if len(decode_candidates(body)) == 2]):
-        rows = database.query(
-            f"SELECT seq FROM decisions WHERE task_id = ? AND candidate_set_id IN ({placeholders(pairs)}) AND at > ?",
-            (task_id, *pairs, int(since * 1e6)),
-        )
-        found += [int(seq) for (seq,) in rows]
-    return sorted(found)
+    rows = database.query_in(
+        "SELECT seq FROM decisions WHERE candidate_set_id IN ({}) AND task_id = ? AND at > ?",
+        [number for number, body in sets if len(decode_candidates(body)) == 2],
+        (task_id, int(since * 1e6)),
+    )
+    return sorted(int(seq) for (seq,) in rows)
 
 
 def latest_even_pairs(database: Database, query: Query, task: str, most: int) -> list[int]:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular, write_whole
-from headway.observe import ABOUT
+from headway.observe import RunLog
 
 _SNAPSHOT = "run.json"
 
 
 def name_policy(home: Path, run: str, policy: str) -> None:
     """Note which policy a finished run became."""
-    path = home / "work" / run / ABOUT
+    path = home / "work" / run / RunLog.ABOUT
     with suppress(OSError, ValueError):  # runs may be deleted at any time
         about = json.loads(read_regular(path))
         path.write_text(json.dumps({**about, "policy": policy}), "utf-8")

@@ -25,7 +25,7 @@ import msgspec
 
 from headway.files import open_regular
 from headway.nouns import Conflict, UnknownName, did_you_mean
-from headway.observe import ABOUT, LARGEST, METRICS, STOP
+from headway.observe import RunLog
 
 _LARGEST_LINE = 1 << 20
 _LARGEST_NUMBER = 1e300  # sums stay finite
@@ -54,7 +54,7 @@ class TrainingRun:
 def list_runs(home: Path) -> list[TrainingRun]:
     """Every run that has metrics, newest first. What a learner needs to go on (`learn-…`) belongs to another run."""
     found = []
-    for path in (home / "work").glob(f"*/{METRICS}"):
+    for path in (home / "work").glob(f"*/{RunLog.METRICS}"):
         if path.parent.name.startswith("learn-"):
             continue
         with suppress(OSError):  # deleted meanwhile
@@ -69,7 +69,7 @@ def ask_to_stop(home: Path, run: str) -> TrainingRun:
     found = _find(home, run)
     if found.state != "running":
         raise Conflict(f"The run {run!r} is not running: it is {found.state}.", code="run_not_running")
-    (home / "work" / found.run / STOP).touch(mode=0o600)
+    (home / "work" / found.run / RunLog.STOP).touch(mode=0o600)
     return found
 
 
@@ -88,7 +88,7 @@ class MetricCurves:
 def read_curves(home: Path, run: str, *, points: int = 500) -> MetricCurves:
     """The metrics of a run, averaged over consecutive lines into at most `points` points."""
     found = _find(home, run)
-    lines = [dict(islice(_numbers(line), _MOST_SERIES)) for line in _lines(home / "work" / found.run / METRICS)]
+    lines = [dict(islice(_numbers(line), _MOST_SERIES)) for line in _lines(home / "work" / found.run / RunLog.METRICS)]
     x_name = next((name for name in _X if lines and name in lines[-1]), "line")
     per_point = max(1, math.ceil(len(lines) / points))
     names = list(dict.fromkeys(name for line in lines for name in line if name != x_name))[:_MOST_SERIES]
@@ -130,7 +130,7 @@ def _run(folder: Path, updated: float) -> TrainingRun:
 def _about(folder: Path) -> Mapping[str, Any]:
     """What a run is about; nothing if its file is damaged, too large or no regular file."""
     with suppress(OSError, ValueError, RecursionError):
-        with os.fdopen(open_regular(folder / ABOUT), "rb") as file:
+        with os.fdopen(open_regular(folder / RunLog.ABOUT), "rb") as file:
             about = json.loads(file.read(_LARGEST_LINE))
         if isinstance(about, dict):
             return about
@@ -165,7 +165,7 @@ def _lines(path: Path) -> Iterator[Any]:
     """The newest whole lines; those that are torn, damaged or endless are skipped."""
     decode = msgspec.json.Decoder().decode
     with os.fdopen(open_regular(path), "rb") as file:
-        skipped = file.seek(max(0, os.fstat(file.fileno()).st_size - LARGEST - _LARGEST_LINE)) > 0
+        skipped = file.seek(max(0, os.fstat(file.fileno()).st_size - RunLog.LARGEST - _LARGEST_LINE)) > 0
         while line := file.readline(_LARGEST_LINE):
             torn, skipped = skipped, not line.endswith(b"\n")
             if not torn:

@@ -35,7 +35,7 @@ from headway.nouns import (
     most_apart,
     parse_decision_id,
 )
-from headway.observe import decisions_of, dumps, last_step, loads
+from headway.observe import dumps, loads
 from headway.project import Considered, Serving, situation_of, source_of
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def consider(project: Opened, ask: Ask) -> Considered:
 def _turn(project: Opened, settings: TaskSettings, situation: Situation) -> _Turn:
     """What decides next: the episode's own policy from its second step on, with the memory of the steps before."""
     episode = situation.episode
-    last = None if episode is None else last_step(project.database, settings.name, episode)
+    last = None if episode is None else project.query.last_step(settings.name, episode)
     if last is None:
         serving = project.servings.of(settings)
         first = None if episode is None else 0
@@ -327,7 +327,7 @@ def replay(project: Opened, decision: Decision) -> tuple[DrawnAction, float, str
     policy, memory, steps = acting.policy, acting.start(), 0
     episode, step = decision.situation.episode, decision.situation.step
     if policy.memory_width and episode is not None and step:
-        earlier = decisions_of(project.database, decision.task, episode, before=step)
+        earlier = project.query.steps(decision.task, episode, before=step)
         memory, steps = fold_memory(policy, earlier, memory, body["state"]), len(earlier)
         if steps != step:
             raise Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")

@@ -20,7 +20,6 @@ import numpy as np
 from headway.kits.grow.factored.pipeline import FactoredPipeline
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.nouns import Conflict, Decision, Floats, InvalidInput, State
-from headway.observe import decisions_of
 
 if TYPE_CHECKING:
     from headway.project import Opened, Serving
@@ -86,14 +85,14 @@ def recall(project: Opened, pipeline: FactoredPipeline, last: Decision, names: S
         if one.decision == last.id:
             return one.memory
     memory, first = pipeline.start(), 0
-    steps = decisions_of(project.database, task, episode, first=kept[-1].step if kept else 0, before=_step(last) + 1)
+    steps = project.query.steps(task, episode, first=kept[-1].step if kept else 0, before=_step(last) + 1)
     ids = {_step(step): step.id for step in steps}
     base = next((one for one in kept if ids.get(one.step) == one.decision), None)
     if base is not None:
         memory, first = base.memory, base.step + 1
         steps = [step for step in steps if _step(step) >= first]
     elif kept:
-        steps = decisions_of(project.database, task, episode, before=_step(last) + 1)
+        steps = project.query.steps(task, episode, before=_step(last) + 1)
     memory = fold_memory(pipeline.policy, steps, memory, names, first=first)
     memories(project).keep(task, episode, KeptMemory(last.id, _step(last), memory))
     return memory
