@@ -1,4 +1,4 @@
-"""README: from a clone to the first learned policy over two upstreams, in seven commands that work as printed."""
+"""README from top to bottom in one folder: the demo, seven commands to a first learned policy, and the Python lines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ import pytest
 
 from tests.cli.command_line import parse
 from tests.conftest import ROOT
+from tests.loop.running import up
+
+README = (ROOT / "README.md").read_text("utf-8")
 
 
 def commands() -> list[str]:
     """The commands of the section, without their prompts."""
-    section = (ROOT / "README.md").read_text("utf-8").partition("## Your own two models")[2].partition("\n## ")[0]
+    section = README.partition("## Your own two models")[2].partition("\n## ")[0]
     block = re.search(r"```console\n(.*?)```", section, re.DOTALL)
     assert block is not None
     return [line.removeprefix("$ ") for line in block[1].splitlines()]
@@ -71,11 +74,19 @@ def model_server() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_lead_to_a_learned_policy(tmp_path: Path, model_server: str) -> None:
+def test_the_readme_works_from_top_to_bottom_in_one_folder(
+    tmp_path: Path, model_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     for name in ("headway", "python"):
         (tmp_path / ".venv" / "bin" / name).symlink_to(Path(sys.executable).with_name(name))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with up(tmp_path, program=("-m", "headway", "up", "--demo", "--port", "0")) as demo:
+        demo.wait_for("Ctrl-C stops everything.")
+        assert "headway-demo: this one stays as it is" in demo.printed()
+        assert demo.stop() == 0
+    assert not (tmp_path / "headway.toml").exists()
     lines = ["set -e"]
     for line in commands():
         if line == "make setup":  # this environment is set up
@@ -105,3 +116,6 @@ def test_the_commands_lead_to_a_learned_policy(tmp_path: Path, model_server: str
     status = done.stdout.partition("$ headway status")[2]
     assert "of the quality of large" in status
     assert "Next: headway" in status
+    code = README.partition("## In Python")[2].partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert re.match(r"bandit@\w+ \+0\.\d+ \[\+.*BETTER", done.stdout)

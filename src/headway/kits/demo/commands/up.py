@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli import OptionHook, Session
 from headway.kits.demo.planted import holds_project, prepare
+from headway.settings import FILE
 
 if TYPE_CHECKING:
     from headway.settings import Settings
+
+OWN_FOLDER = "headway-demo"
 
 
 def _run(session: Session, values: dict[str, Any]) -> None:
@@ -20,9 +24,10 @@ def _run(session: Session, values: dict[str, Any]) -> None:
     from headway.settings import load as load_settings
 
     notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]
-    if holds_project(session.folder):
-        session.folder = session.folder / "demo"
-        notes.append(f"It has a folder of its own, {session.folder.resolve()}; your project is not touched.")
+    unnamed = session.folder == Path() and not (session.folder / FILE).exists()
+    if unnamed or holds_project(session.folder):
+        session.folder = session.folder / OWN_FOLDER
+        notes.append(f"It has a folder of its own, {session.folder.resolve()}: this one stays as it is.")
     prepare(session.folder)
     port = values["port"]
     if port is None and _taken(load_settings(session.folder)):
