@@ -38,6 +38,8 @@ keep_replies = true
 kind = "reply"
 base = "small"
 [tasks.free]
+[tasks.asked]
+unit = "request"
 [tasks.rank]
 kind = "ranking"
 [upstreams.small]
@@ -120,6 +122,11 @@ def planted_over_http(server: Proxy) -> Planting:
     batch = {"decisions": [decision() for _ in range(3)]}
     made_many = send("POST", "/v1/decisions/batch", batch, *(f"decisions[].{name}" for name in own)).json()["decisions"]
     identifier = made["id"]
+    again = {"task": "asked", "text": word("text"), "candidates": [word("arm"), word("arm")]}
+    first = send("POST", "/v1/decisions", {**again, "idempotency_key": word("name")}, "idempotency_key").json()["id"]
+    send("POST", "/v1/decisions", {**again, "unit": first}, "unit")
+    attempts = {"decisions": [{**again, "unit": first, "position": 2}, {**again, "idempotency_key": word("name")}]}
+    send("POST", "/v1/decisions/batch", attempts, "decisions[].unit", "decisions[].idempotency_key")
     send("POST", "/v1/decisions/{decision}/signals", {word("signal"): 1.0}, "keys", decision=identifier)
     labelled = {
         "subject": made_many[0]["id"], "signals": {word("signal"): 1.0}, "label": word("label"), "key": word("key"),
@@ -165,6 +172,10 @@ def planted_by_agents(folder: Path) -> None:
     file = folder / "log.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     run("-C", folder, "data", "import", file, "--task", "free")
+    named = {"idempotency_key": word("name"), "text": word("text"), "action": "a", "candidates": ["a", word("arm")]}
+    file.write_text(f"{json.dumps(named)}\n")
+    with headway.open(folder, environ=dict(os.environ)) as project:
+        project.import_file(file, task="asked", columns={"propensity": "unknown"})
     file.unlink()
 
     async def conversation() -> None:

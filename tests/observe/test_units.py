@@ -209,7 +209,10 @@ def test_changes_of_a_units_outcome_are_seen_in_all_of_its_decisions(ground, dec
 
 
 def test_the_same_word_of_the_same_key_gives_the_same_id():
-    assert keyed_id("route", "ana", "r-1") == keyed_id("route", "ana", "r-1")
-    ids = {keyed_id(task, key, name) for task in ("a", "b") for key in ("", "k") for name in ("r-1", "r-2")}
+    def of(task: str, key: str, name: str, secret: bytes = b"s") -> str:
+        return keyed_id(task, key, name, secret=secret)
+
+    assert of("route", "ana", "r-1") == of("route", "ana", "r-1") != of("route", "ana", "r-1", b"t")
+    ids = {of(task, key, name) for task in ("a", "b") for key in ("", "k") for name in ("r-1", "r-2")}
     assert len(ids) == 8
     assert all(one.startswith("dec_") and one[16] == "8" for one in ids)

@@ -49,10 +49,13 @@ def episode_id(task: str, name: str) -> str:
     return f"epi_{digest.hex()}"
 
 
-def keyed_id(task: str, key: str, name: str) -> str:
-    """The id of a decision that a client names by a word of its own: the same word gives the same id (UUIDv8)."""
+def keyed_id(task: str, key: str, name: str, *, secret: bytes) -> str:
+    """The id of a decision that a client names by a word of its own: the same word gives the same id (UUIDv8).
+
+    `secret`: the store's, so that nobody can compute the id of another key's word, to occupy it or to signal it.
+    """
     raw = f"{task}\0{key}\0{name}".encode()
-    digest = bytearray(hashlib.blake2b(raw, digest_size=16, person=b"headway-request").digest())
+    digest = bytearray(hashlib.blake2b(raw, digest_size=16, key=secret, person=b"headway-request").digest())
     digest[6], digest[8] = 0x80 | digest[6] & 0x0F, 0x80 | digest[8] & 0x3F
     return f"dec_{digest.hex()}"
 

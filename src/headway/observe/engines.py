@@ -6,7 +6,8 @@ from pathlib import Path
 
 from headway.nouns import catalogue, load
 from headway.observe.database import Database, Durability
-from headway.observe.migrations import UNITS
+from headway.observe.migrations import SECRET, UNITS
+from headway.observe.secret import draw_secret
 from headway.observe.units import fold_attempts
 
 
@@ -22,7 +23,7 @@ def open_database(place: Path | str, durability: Durability = "power") -> Databa
         engine = catalogue().look_up("stores", scheme, called="kind of store", code="settings_bad_value")
         database = load(engine)(place, durability)
     try:
-        database.migrate({UNITS: fold_attempts})
+        database.migrate({UNITS: fold_attempts, SECRET: draw_secret})
     except BaseException:
         database.close()
         raise

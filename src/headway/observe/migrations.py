@@ -12,6 +12,7 @@ EVEN_PAIR = "length(probabilities) = 16 AND propensity BETWEEN 0.4999 AND 0.5001
 DERIVED = ("totals_upto", "daily_totals", "action_totals")  # tables that are computed from others
 
 UNITS = "0014_units"  # also folds the attempts that older versions stored
+SECRET = "0015_secret"  # also draws the secret
 
 
 def _migrations() -> tuple[tuple[str, str], ...]:

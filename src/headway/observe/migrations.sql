@@ -134,3 +134,6 @@ CREATE INDEX even_pairs ON decisions (task_id, seq) WHERE {even_pair};
 ALTER TABLE decisions ADD COLUMN unit {bytes};
 ALTER TABLE decisions ADD COLUMN position {int};
 CREATE INDEX decisions_by_unit ON decisions (unit) WHERE unit IS NOT NULL;
+
+-- 0015_secret
+-- Ids of requests that clients name are computed with a secret of the store: two random numbers among the marks.

@@ -19,6 +19,7 @@ from headway.nouns import (
     id_bytes,
     id_text,
     is_episode,
+    keyed_id,
 )
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
@@ -36,6 +37,7 @@ from headway.observe.rows import (
     decode_candidates,
     settled_from_row,
 )
+from headway.observe.secret import secret_of
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
 from headway.observe.units import unit_signals
 
@@ -54,7 +56,13 @@ class Query:
         self._database = database
         self._ids: dict[tuple[str, str], int] = {}
         self._signals: dict[int, str] = {}
+        self._secret = b""
         self.decoded = DecodedDecisions(database)
+
+    def keyed_id(self, task: str, key: str, name: str) -> str:
+        """The id of a decision that this key names by a word of its own."""
+        self._secret = self._secret or secret_of(self._database)
+        return keyed_id(task, key, name, secret=self._secret)
 
     def name_id(self, kind: str, name: str) -> int:
         """The interned id, or 0 (which no row has) if the store does not know the name."""

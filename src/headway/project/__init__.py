@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from headway.project.data.leaks import leaks_document as leaks_document
     from headway.project.decide.consider import Ask as Ask, Considered as Considered, source_of as source_of
     from headway.project.decide.elsewhere import recorded as recorded
-    from headway.project.decide.inputs import Details as Details, Offer as Offer, situation_of as situation_of
+    from headway.project.decide.inputs import (
+        Details as Details,
+        Offer as Offer,
+        named_id as named_id,
+        situation_of as situation_of,
+    )
     from headway.project.decide.serving import Serving as Serving, Servings as Servings, acting_floor as acting_floor
     from headway.project.inspect import task_evidence as task_evidence, task_status as task_status
     from headway.project.inspect.story import task_story as task_story

@@ -14,18 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from headway.kits.data.records import ImportedSignal, Record, Repeats
-from headway.nouns import (
-    ELSEWHERE,
-    Conflict,
-    Decision,
-    HeadwayError,
-    Signal,
-    Situation,
-    id_bytes,
-    id_text,
-    is_episode,
-    keyed_id,
-)
+from headway.nouns import ELSEWHERE, Conflict, Decision, HeadwayError, Signal, Situation, id_bytes, id_text, is_episode
 from headway.observe import Database, Query, Store, WriteTransaction, dumps, encode_candidates, microseconds, request_of
 
 BATCH = 1000
@@ -130,7 +119,7 @@ class RecordWriter:
         if record.id:
             return _Keyed(record, id_bytes(record.id), content, outcome, record.origin)
         if record.idempotency_key:
-            identifier = keyed_id(record.task or self._origin.task, "", record.idempotency_key)
+            identifier = self._query.keyed_id(record.task or self._origin.task, "", record.idempotency_key)
             return _Keyed(record, id_bytes(identifier), content, outcome, record.origin or record.idempotency_key)
         identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._repeats.next(content)}"
         task = record.task or self._origin.task

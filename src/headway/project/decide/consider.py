@@ -180,7 +180,7 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             if settings.unit != "decision" or details.get("unit") is not None:
                 details = of_unit(project, settings, situation, details)
             if not details.keys() <= UNNAMED:
-                named_id(task, details)
+                named_id(project.query, task, details)
             first, opening = None, False
             if settings.sticky and situation.episode is not None:
                 first = project.query.opening(task, situation.episode)
@@ -260,7 +260,7 @@ def _decisions(
         unit = details.get("unit") or ""
         decisions.append(
             Decision(
-                id=(None if details.keys() <= UNNAMED else named_id(situation.task, details))
+                id=(None if details.keys() <= UNNAMED else named_id(project.query, situation.task, details))
                 or decision_id(now, noise[8 * row : 8 * row + 8]),
                 situation=situation,
                 candidates=offered,
@@ -311,7 +311,7 @@ def record(
         )
     now = project.clock()
     situation = situation_of(task, text, details, project.redact)
-    details = of_unit(project, settings, situation, details)
+    details = of_unit(project, settings, situation, details, at)
     decision = recorded(
         situation,
         project.offers.candidates(task, candidates, settings.actions),
@@ -320,7 +320,7 @@ def record(
         probabilities=None if probabilities is None else tuple(probabilities),
         policy=policy,
         at=now if at is None else at,
-        id=named_id(task, details) or decision_id(now),
+        id=named_id(project.query, task, details) or decision_id(now),
         key=details.get("key", ""),
         source=source_of(project, details, "imported"),
     )

@@ -17,10 +17,9 @@ from headway.nouns import (
     UnknownName,
     Value,
     did_you_mean,
-    keyed_id,
     parse_decision_id,
 )
-from headway.observe import Redactor
+from headway.observe import Query, Redactor
 
 Offer = str | Candidate | Mapping[str, Any]
 _MOST_CANDIDATES = 10_000
@@ -63,7 +62,7 @@ def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Si
     )
 
 
-def named_id(task: str, details: Details) -> str | None:
+def named_id(query: Query, task: str, details: Details) -> str | None:
     """The id that a caller gives a decision: itself, by an idempotency key, or by its place in a request."""
     identifier, name = details.get("id"), details.get("idempotency_key")
     if identifier is not None and name is None:
@@ -71,9 +70,9 @@ def named_id(task: str, details: Details) -> str | None:
     if name is not None:
         if identifier is not None:
             raise InvalidInput("A decision has an id or an idempotency_key, not both.", code="bad_id")
-        return keyed_id(task, details.get("key", ""), checked_name("request", name))
+        return query.keyed_id(task, details.get("key", ""), checked_name("request", name))
     if (unit := details.get("unit")) is not None and (position := details.get("position")):
-        return keyed_id(task, details.get("key", ""), f"{unit}\0{position}")
+        return query.keyed_id(task, details.get("key", ""), f"{unit}\0{position}")
     return None
 
 

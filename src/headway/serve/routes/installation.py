@@ -131,7 +131,7 @@ def _finished(place: tuple[Any, ...], done: asyncio.Task[Any]) -> None:
 
 
 def _checked(folder: str, thorough: bool) -> CheckupAnswer:
-    command = [sys.executable, "-m", "headway", "--project", folder, "doctor", "--json"]
+    command = [sys.executable, "-P", "-m", "headway", "--project", folder, "doctor", "--json"]
     command += [] if thorough else ["--quick"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)

@@ -36,7 +36,7 @@ from headway.nouns import (
     parse_decision_id,
 )
 from headway.observe import dumps, loads
-from headway.project import Considered, Serving, situation_of, source_of
+from headway.project import Considered, Serving, named_id, situation_of, source_of
 
 if TYPE_CHECKING:
     from headway.kits.grow.factored.draw import Drawn
@@ -187,11 +187,10 @@ def _decision(
     details: Details,
 ) -> Decision:
     now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
-    identifier = details.get("id")
     action = space.name(drawn.actions[0].tolist())
     floor = _acts(turn.serving).floor
     return Decision(
-        id=decision_id(now) if identifier is None else parse_decision_id(identifier),
+        id=named_id(project.query, situation.task, details) or decision_id(now),
         situation=situation,
         candidates=(Candidate(action),),
         probabilities=(),  # of all combinations: not stored; those of each head are in the details
@@ -212,10 +211,10 @@ def _decision(
 
 def _earlier(project: Opened, ask: Ask) -> Decision | None:
     """The stored decision of the caller's own id; Conflict if it was another request."""
-    identifier = ask.details.get("id")
+    identifier = named_id(project.query, ask.task, ask.details)
     if identifier is None:
         return None
-    stored = project.query.find(parse_decision_id(identifier))
+    stored = project.query.find(identifier)
     if stored is None:
         return None
     situation, before = situation_of(ask.task, ask.text, ask.details, project.redact), stored.situation
