@@ -51,6 +51,8 @@ DECISION: dict[str, Any] = {
     "candidates": ["a", "b"],
     "state": {"x": 1},
 }
+KNOWN = "KNOWN"  # becomes an id or a name that there is
+ASKED: dict[str, Any] = {"task": "asked", "text": "t", "candidates": ["a", "b"], "unit": KNOWN, "position": 1}
 VECTOR = [0.5] * 8
 CHAT: dict[str, Any] = {
     "model": "headway/route",
@@ -65,11 +67,18 @@ BODIES: dict[str, list[dict[str, Any]]] = {  # by the end of the path
         DECISION,
         {"task": "plan", "text": "t", "masks": {"op": ["ANSWER"]}, "episode": "p"},
         {**DECISION, "episode": "e", "step": 0},
+        ASKED,
+        {**ASKED, "idempotency_key": "r"},
+        {"task": "steps", "text": "t", "candidates": ["a", "b"], "episode": "e"},
     ],
-    "/batch": [{"decisions": [DECISION, {"task": "route", "candidates": ["a"]}]}],
+    "/batch": [
+        {"decisions": [DECISION, {"task": "route", "candidates": ["a"]}]},
+        {"decisions": [ASKED, {**ASKED, "position": 2}, {"task": "asked", "text": "t", "idempotency_key": "r"}]},
+    ],
     "/signals": [
         {"solved": 1},
         {"signals": [{"subject": "dec_" + "0" * 32, "signals": {"solved": 0.5}}], "early": True},
+        {"signals": [{"subject": KNOWN, "signals": {"solved": None}, "label": "l", "key": "k"}]},
     ],
     "/completions": [
         CHAT,
@@ -99,10 +108,33 @@ BODIES: dict[str, list[dict[str, Any]]] = {  # by the end of the path
     "/stop": [{}],
 }
 NAMES = ["task", "text", "candidates", "state", "id", "signals", "reward", "policy", "to", "why", "seed", "messages"]
-NAMES += ["model", "stream_options", "metadata", "masks", "role", "content", "temperature", "stop", "n", "tools"]
+NAMES += [
+    "unit",
+    "position",
+    "idempotency_key",
+    "episode",
+    "step",
+    "label",
+    "key",
+    "early",
+    "model",
+    "stream_options",
+    "metadata",
+    "masks",
+    "role",
+    "content",
+    "temperature",
+    "stop",
+    "n",
+    "tools",
+]
 SETTINGS = """
 [server]
 read_timeout_s = 0.5
+otel = true
+[alerts]
+webhook = "http://127.0.0.1:1/"
+command = ["true"]
 [upstreams.small]
 url = "http://127.0.0.1:1/v1"
 model = "m"
@@ -117,6 +149,12 @@ needs = { STOP = [] }
 [tasks.reply]
 kind = "reply"
 base = "./nothing"
+[tasks.asked]
+unit = "request"
+reward = { solved = 1.0 }
+[tasks.steps]
+unit = "episode"
+reward = { solved = 1.0 }
 [tasks.next]
 kind = "ranking"
 reward = { delta = 1.0 }
@@ -125,9 +163,10 @@ HEADERS = [
     *(b"Content-Length: 7", b"Content-Length: -1", b"Content-Length: 99999999999999999999", b"Transfer-Encoding: gzip"),
     *(b"Origin: null", b"Cookie: headway_page=1.x.y", b"Expect: 100-continue", b"Upgrade: websocket", b"X: \xff\x00"),
     *(b"Authorization: Basic x", b"x-api-key: \xc3\xa9", b"Accept-Encoding: gzip", b"Range: bytes=0-", b"Host: evil"),
+    *(b"Idempotency-Key: k", b"Idempotency-Key: \xff", b"traceparent: 00-" + b"f" * 32 + b"-" + b"f" * 16 + b"-01"),
 ]
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"  # comes before the answer
-PARAMETERS = ["route", "route", "plan", "reply", "next", "run-7"]
+PARAMETERS = ["route", "route", "plan", "reply", "next", "asked", "steps", "e", "run-7"]
 PARAMETERS += ["..%2f..", "%00", "dec_" + "0" * 32, "bandit@4f2a", "a" * 3000, "1" * 30, "%ff", "é"]
 
 
@@ -152,10 +191,11 @@ def _prepared(server: Target) -> list[str]:
     (run / "metrics.jsonl").write_text('{"steps": 1, "loss": 0.5}\n')
     ids = []
     for body in (DECISION, *BODIES["/decisions"][1:], {"task": "next", "text": "t", "candidates": ["a", "b"]}):
-        answer = httpx.post(f"{server.url}/v1/decisions", json={**body, "candidates": body.get("candidates")})
+        sent = {name: value for name, value in body.items() if name not in ("unit", "position")}
+        answer = httpx.post(f"{server.url}/v1/decisions", json={**sent, "candidates": body.get("candidates")})
         if answer.status_code == 201:
             ids += [answer.json()["id"]] * 2
-    assert ids, "a decision to ask for"
+    assert len(ids) > 8, "decisions to ask for"
     return ids
 
 
@@ -168,7 +208,7 @@ def _request(rng: random.Random, routes: list[tuple[str, str]], known: list[str]
     if rng.random() < 0.1:
         method = rng.choice(["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW", "get"])
     query = rng.choice(["", "", "", "?limit=1", "?limit=-1", "?task=route&task=x", "?%ff", "?a=%00", "?early=true"])
-    body = _body(rng, template)
+    body = _body(rng, template).replace(b'"KNOWN"', json.dumps(rng.choice(known)).encode())
     lines = [f"{method} {path}{query} HTTP/1.1".encode(), b"Host: 127.0.0.1", b"Connection: close"]
     if rng.random() < 0.9:
         lines.append(b"Content-Type: application/json")
