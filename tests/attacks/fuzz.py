@@ -207,7 +207,7 @@ def _request(rng: random.Random, routes: list[tuple[str, str]], known: list[str]
         path = before + rng.choice(known) + rest.partition("}")[2]
     if rng.random() < 0.1:
         method = rng.choice(["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW", "get"])
-    query = rng.choice(["", "", "", "?limit=1", "?limit=-1", "?task=route&task=x", "?%ff", "?a=%00", "?early=true"])
+    query = rng.choice([*[""] * 18, "?limit=1", "?limit=-1", "?task=route&task=x", "?%ff", "?a=%00", "?early=true"])
     body = _body(rng, template).replace(b'"KNOWN"', json.dumps(rng.choice(known)).encode())
     lines = [f"{method} {path}{query} HTTP/1.1".encode(), b"Host: 127.0.0.1", b"Connection: close"]
     if rng.random() < 0.9:
@@ -229,8 +229,8 @@ def _body(rng: random.Random, path: str) -> bytes:
     if kind < 0.15:
         return b'{"task":"route","state":{"a":' + b'{"a":' * 600 + b"1" + b"}" * 600 + b"}}"
     samples = BODIES.get(path[path.rfind("/") :], [DECISION])
-    body: Any = deepcopy(rng.choice(samples)) if rng.random() < 0.8 else {}
-    for _ in range(rng.randrange(4)):
+    body: Any = deepcopy(rng.choice(samples)) if rng.random() < 0.95 else {}
+    for _ in range(rng.choice([0, 0, 0, 1, 1, 2, 3])):
         place: Any = body
         while (inner := _inside(place)) and rng.random() < 0.4:
             place = rng.choice(inner)
@@ -240,7 +240,7 @@ def _body(rng: random.Random, path: str) -> bytes:
         else:
             place[rng.choice([*place, *NAMES])] = value
     text = json.dumps(body).encode()
-    if rng.random() < 0.2:
+    if rng.random() < 0.1:
         spot = rng.randrange(len(text))
         text = text[:spot] + rng.randbytes(2) + text[spot + rng.randrange(3) :]
     return text

@@ -38,6 +38,7 @@ Span = tuple[int, int, str]
 _BLANKS = b" \t\r\n\v\f\"'`<>(){}[],;|\\"
 _BYTES = bytes(ord("0" if 48 <= code < 58 else " " if code in _BLANKS else "x") for code in range(256))
 _LONG = b"x" * 30
+_LONG_WORD = 30
 _LEAST, _BEFORE = 8, 80  # characters of a secret; characters before it that may name it
 _LONG_NAME = 16  # of a field that is itself a secret
 _PARAMETER = re.compile(r"[?&](?=[\w.-]{1,40}=)")  # where the next one of a URL begins
@@ -107,9 +108,9 @@ class Redactor:
         spans: list[Span] = []
         if self._secrets:
             classes = text.encode("ascii", "replace").translate(_BYTES)
-            long = classes.find(_LONG)
-            if long >= 0 or b"0" in classes or "://" in text:
-                spans += _secrets(text, classes, long)
+            at = classes.find(b"0")
+            if at >= 0 or "://" in text or (len(text) >= _LONG_WORD and _LONG in classes):
+                _find_secrets(text, classes, at, spans)
         for finder in self._finders:
             spans += finder(text)
         return _cut(text, spans) if spans else text
@@ -157,25 +158,26 @@ class Redactor:
         return Candidate(name, features)
 
 
-def _secrets(text: str, classes: bytes, long: int) -> Iterator[Span]:
-    """Secrets in a text, also overlapping ones; `long` is where its first long word begins, or -1."""
-    if "PRIVATE KEY" in text or "Private-Lines" in text:
-        yield from _private_keys(text)
-    if "://" in text and "@" in text:
-        yield from ((*match.span(1), "password") for match in _IN_URL.finditer(text))
+def _find_secrets(text: str, classes: bytes, at: int, spans: list[Span]) -> None:
+    """Add the secrets in a text, also overlapping ones; `at` is where its first digit is, or -1."""
+    if "-" in text and ("PRIVATE KEY" in text or "Private-Lines" in text):
+        spans += _private_keys(text)
+    if "@" in text and "://" in text:
+        spans += ((*match.span(1), "password") for match in _IN_URL.finditer(text))
     if "code" in text or "PIN" in text:
         for match in _codes().finditer(text):
             if any(map(str.isdigit, match[1])):
-                yield match.start(1), match.end(1), "password"
-    at = classes.find(b"0")
+                spans.append((match.start(1), match.end(1), "password"))
+    long = classes.find(_LONG) if len(text) >= _LONG_WORD else -1
     if long >= 0:
         at = long if at < 0 else min(at, long)
     while at >= 0:
         start = classes.rfind(b" ", 0, at) + 1
         end = classes.find(b" ", at)
-        end = len(classes) if end < 0 else end
+        if end < 0:
+            end = len(classes)
         if end - start >= _LEAST:
-            yield from _of_word(text, start, text[start:end])
+            spans += _of_word(text, start, text[start:end])
         at = classes.find(b"0", end)
         if long >= 0:
             long = classes.find(_LONG, end)

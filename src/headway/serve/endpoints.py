@@ -37,6 +37,7 @@ Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any cal
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
+_NESTED = (dict, list)
 _KEY = re.compile(rb'"[ \t\r\n]*:')  # also matches in a text such as ":)"
 T = TypeVar("T")
 
@@ -290,7 +291,7 @@ def _count_keys(value: Any) -> int:
             part = part.values()
         elif type(part) is not list:
             continue
-        pending += [inner for inner in part if type(inner) in (dict, list)]
+        pending += [inner for inner in part if type(inner) in _NESTED]
     return keys
 
 

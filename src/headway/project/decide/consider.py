@@ -167,7 +167,8 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             if traits.consider:
                 considered[place] = hook(traits.consider)(project, asks[place])
                 continue
-            if details.get("masks"):
+            more = bool(details) and (len(details) > 1 or "key" not in details)  # usually, a key is all that is there
+            if more and details.get("masks"):
                 raise _no_masks(task, settings.kind)
             compared, seed = task in project.servings.compared, None
             if traits.offers:
@@ -177,10 +178,10 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             situation = situation_of(task, text, details, project.redact)
             compared = compared and is_comparison(offered)
             serving = project.servings.evenly(settings) if compared else project.servings.of(settings)
-            if settings.unit != "decision" or details.get("unit") is not None:
+            if more and (settings.unit != "decision" or details.get("unit") is not None):
                 details = of_unit(project, settings, situation, details)
-            if not details.keys() <= UNNAMED:
-                named_id(project.query, task, details)
+            if more and not details.keys() <= UNNAMED:
+                details = {**details, "id": named_id(project.query, task, details)}
             first, opening = None, False
             if settings.sticky and situation.episode is not None:
                 first = project.query.opening(task, situation.episode)
@@ -260,8 +261,7 @@ def _decisions(
         unit = details.get("unit") or ""
         decisions.append(
             Decision(
-                id=(None if details.keys() <= UNNAMED else named_id(project.query, situation.task, details))
-                or decision_id(now, noise[8 * row : 8 * row + 8]),
+                id=details.get("id") or decision_id(now, noise[8 * row : 8 * row + 8]),
                 situation=situation,
                 candidates=offered,
                 probabilities=draw.probabilities,
@@ -280,7 +280,7 @@ def _decisions(
                 state_seq=serving.state_seq,
                 key=details.get("key", ""),
                 unit=unit,
-                position=details.get("position") or 0,
+                position=(details.get("position") or 0) if unit else 0,
             )
         )
     return decisions

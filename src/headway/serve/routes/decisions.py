@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -74,9 +75,10 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
             considered.append(result)
         await asyncio.sleep(0)  # let other requests run
     stored = await asyncio.wrap_future(project.submit(considered))
-    for one in stored:
-        call.server.metrics.count("decisions", one.task)
-    if not any(project.settings.task(one.task).traits.answer for one in stored):
+    counts = Counter(one.task for one in stored)
+    for task, count in counts.items():
+        call.server.metrics.count("decisions", task, count)
+    if not any(project.settings.task(task).traits.answer for task in counts):
         return DecisionsAnswer([_answer(decision) for decision in stored])
     return DecisionsAnswer(await call.in_thread(lambda: [_whole_answer(project, one) for one in stored]))
 
