@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headway.decide import bandit as bandit, explore as explore
     from headway.decide.acting import (
         Acted as Acted,
+        Author as Author,
         Draw as Draw,
         Explorer as Explorer,
         Pipeline as Pipeline,

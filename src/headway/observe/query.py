@@ -144,6 +144,13 @@ class Query:
         for page in self._database.pages(f"SELECT {DECISION_COLUMNS} {of}", (task_id,), after=after):
             yield from map(decision_from_row, page)
 
+    def first_step(self, task: str, episode: str) -> Decision | None:
+        """The first decision of an episode; None if it has none."""
+        rows = self._database.query(
+            f"{_OF_EPISODE} ORDER BY d.position IS NOT NULL, d.step LIMIT 1", (id_bytes(episode_id(task, episode)),)
+        )
+        return decision_from_row(rows[0]) if rows else None
+
     def last_step(self, task: str, episode: str) -> Decision | None:
         """The latest decision of an episode; None if it has none."""
         rows = self._database.query(

@@ -56,7 +56,7 @@ def guard(project: Opened, task: str, *, who: str = "") -> Entry | None:
 def _guard_current(project: Opened, task: str, *, who: str) -> Entry | None:
     settings = project.settings.task(task)
     change = project.ledger.last(task, "promote", "rollback")
-    if change is None:
+    if change is None or settings.unit == "episode":  # no episode was drawn between these two policies
         return None
     alarmed = last_change(project, task)
     since = max(change.at, alarmed)

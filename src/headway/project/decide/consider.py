@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
-from headway.decide import Draw, Pipeline, sticky
+from headway.decide import Author, Draw, Pipeline, sticky
 from headway.nouns import (
     Candidate,
     Conflict,
@@ -32,7 +32,7 @@ from headway.nouns import (
 )
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import UNNAMED, Details, Offer, checked_source, is_comparison, named_id, situation_of
-from headway.project.decide.units import of_unit
+from headway.project.decide.units import author_of, of_unit
 
 if TYPE_CHECKING:
     from headway.project.decide.serving import Serving
@@ -73,6 +73,7 @@ class _Group:
 
     serving: Serving
     offered: tuple[Candidate, ...]
+    author: Author = ""  # whose episodes these are, if a candidate decides on a share of them
     rows: list[tuple[int, bool, Situation, int, Details]] = field(default_factory=list)  # place, opening, …, seed
 
 
@@ -158,7 +159,8 @@ def submit(project: Opened, considered: Iterable[Considered]) -> Future[list[Dec
 def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
     """A considered decision per ask, or its error; nothing is stored."""
     considered: list[Considered | HeadwayError | None] = [None] * len(asks)
-    groups: dict[tuple[int, int], _Group] = {}
+    groups: dict[tuple[int, int, Author], _Group] = {}
+    authors: dict[tuple[str, str], Author] = {}  # by task and episode, of those that begin with these asks
     noise = os.urandom(8 * len(asks))
     for place, (task, text, candidates, details) in enumerate(asks):
         try:
@@ -197,9 +199,12 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             (decision,) = _decisions(project, serving, offered, [(situation, seed, draw, details)], first.id)
             considered[place] = Considered(decision, serving, False)
             continue
-        group = groups.get((id(serving), id(offered)))
+        author: Author = ""
+        if serving.beside is not None:
+            author, opening = author_of(project, serving, situation, seed, authors)
+        group = groups.get((id(serving), id(offered), author))
         if group is None:
-            group = groups[id(serving), id(offered)] = _Group(serving, offered)
+            group = groups[id(serving), id(offered), author] = _Group(serving, offered, author)
         group.rows.append((place, opening, situation, seed, details))
     for group in groups.values():
         _draw(project, group, considered)
@@ -233,10 +238,13 @@ def _no_masks(task: str, kind: str) -> InvalidInput:
 def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
     """Fill in the decisions of a group, or the error that all of them share."""
     places, openings, situations, seeds, details = zip(*group.rows, strict=True)
-    serving, offered = group.serving, group.offered
+    serving, offered, author = group.serving, group.offered, group.author
     assert isinstance(serving.pipeline, Pipeline), "its kind has no `consider`"
+    pipeline = serving.beside if author == "canary" and serving.beside is not None else serving.pipeline
     try:
-        draws = serving.pipeline.draw(situations, offered, seeds)
+        draws = pipeline.draw(situations, offered, seeds)
+        if author:
+            draws = [draw._replace(assigned=author) for draw in draws]
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
     except HeadwayError as error:
         for place in places:

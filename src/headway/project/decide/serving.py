@@ -15,7 +15,18 @@ from typing import Any
 
 from headway.decide import Explorer, Pipeline, baseline
 from headway.encode import encoder
-from headway.nouns import Catalogue, Conflict, Encoder, HeadwayError, InvalidInput, Kind, Policy, PolicyRef, hook
+from headway.nouns import (
+    Catalogue,
+    Conflict,
+    Decision,
+    Encoder,
+    HeadwayError,
+    InvalidInput,
+    Kind,
+    Policy,
+    PolicyRef,
+    hook,
+)
 from headway.observe import Database, dumps, loads
 from headway.promote import Entry, Heads, Ledger, Registry
 from headway.settings import Settings, TaskSettings, config
@@ -40,6 +51,8 @@ class Serving:
     config_hash: str
     encoder: str  # its version
     canary: str = ""  # the policy that decides on a share: a canary, or the candidate of an experiment
+    share: float = 0.0  # of the episodes, if it decides on whole ones …
+    beside: Pipeline | None = None  # … and its pipeline then; otherwise it is in `pipeline`
     state_seq: int = 0
     ledger_seq: int = 0
     kit_missing: str = ""  # the family of the current policy, if no kit has it: the baseline decides
@@ -48,6 +61,20 @@ class Serving:
 def acting_floor(body: Mapping[str, Any]) -> float:
     """The share of uniform choices under a configuration body: more than usual while an alarm is open."""
     return max(float(body["floor"]), float(body.get("alarm", {}).get("floor", 0.0)))
+
+
+def by_episode(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The policy that decides on a share of whole episodes under a configuration body; None without one."""
+    canary: Mapping[str, Any] | None = body.get("canary")
+    return canary if canary is not None and canary.get("per") == "episode" else None
+
+
+def drew(body: Mapping[str, Any], decision: Decision) -> tuple[str, str]:
+    """(reference, hash) of the policy whose pipeline drew a decision under its configuration body."""
+    whole = by_episode(body)
+    if whole is not None and decision.assigned == whole["ref"]:
+        return whole["ref"], whole["hash"]
+    return decision.policy, decision.policy_hash
 
 
 class Servings:
@@ -152,14 +179,19 @@ class Servings:
             body["canary"] = {"ref": named, "hash": hashed, "share": canary.share}
             if canary.kind == "experiment":
                 body["canary"]["name"] = "experiment"
+            if task.unit == "episode" and task.kind == "choice":
+                body["canary"]["per"] = "episode"
         widened = 0.0 if heads.alarm is None or override else _widened(heads.alarm, task)
         if widened > body["floor"]:
             body["alarm"] = {"floor": widened}
         text = dumps(body)
+        whole = by_episode(body)
         return Serving(
             ref=ref,
             digest=digest,
             pipeline=self.acting(task.name, body, ref, digest),
+            share=float(whole["share"]) if whole else 0.0,
+            beside=self.pipeline(task.name, body, whole["ref"], whole["hash"]) if whole else None,
             config=text,
             config_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
             encoder=body["encoder"],
@@ -241,7 +273,7 @@ class Servings:
         named = _EXPLORER_VALUE.get(explore["kind"]) if explore["value"] else None  # 0: not set
         value = {named: explore["value"]} if named else {}
         kind: Any = "policy" if explore["kind"] == "none" else explore["kind"]
-        canary = body.get("canary")
+        canary = None if by_episode(body) else body.get("canary")
         return Pipeline(
             policy,
             fallback=fallback,

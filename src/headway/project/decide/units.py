@@ -1,19 +1,46 @@
-"""The request or episode that a decision belongs to, checked."""
+"""The request or episode that a decision belongs to, checked, and whose policy an episode is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headway.decide import explore
 from headway.nouns import InvalidInput, UnknownName, episode_id, parse_decision_id
 
 if TYPE_CHECKING:
+    from headway.decide import Author
     from headway.nouns import Situation
     from headway.project.decide.inputs import Details
+    from headway.project.decide.serving import Serving
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
 
 _REQUEST_S = 86_400.0
+_EPISODE_STREAM = 0x5D1E_70A9_33C6_8B47  # keeps the draw of the policy apart from that of the action
+
+
+def author_of(
+    project: Opened, serving: Serving, situation: Situation, seed: int, began: dict[tuple[str, str], Author]
+) -> tuple[Author, bool]:
+    """Whose the episode of a decision is while a candidate decides on a share of them, and whether it begins now.
+
+    The first decision draws, with the share as probability. An episode keeps to the policy that it began with while
+    that policy acts; then the current one takes over. One that began before there was a share is the current policy's.
+    `began`: the episodes of the same batch, by task and name.
+    """
+    task, episode = situation.task, situation.episode
+    drawn: Author = "canary" if explore.uniform(seed ^ _EPISODE_STREAM) < serving.share else "current"
+    if episode is None:
+        return drawn, False
+    known = began.get((task, episode))
+    if known is not None:
+        return known, False
+    first = project.query.first_step(task, episode)
+    if first is not None:
+        return "canary" if (first.assigned or first.policy) == serving.canary else "current", False
+    began[task, episode] = drawn
+    return drawn, True
 
 
 def of_unit(

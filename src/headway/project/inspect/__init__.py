@@ -26,6 +26,7 @@ from headway.nouns import (
 )
 from headway.observe import loads
 from headway.project.alarm import alert_failure, open_alarms
+from headway.project.decide.serving import drew
 from headway.project.experiment import experiment
 from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
@@ -159,14 +160,14 @@ def _asked_again(project: Opened, decision: Decision) -> tuple[Acted | None, str
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
         return None, f"the decision was made elsewhere; {known} recorded"
     source = decision
-    if decision.draw_id:
+    if decision.draw_id and not decision.unit:  # an attempt of a request was drawn by itself
         drawn = project.query.find(decision.draw_id)
         if drawn is None:
             return None, f"the draw {decision.draw_id} that it repeats was deleted"
         source = drawn
     body = loads(project.query.config(source.config_hash))
     try:
-        pipeline = project.servings.pipeline(source.task, body, source.policy, source.policy_hash)
+        pipeline = project.servings.pipeline(source.task, body, *drew(body, source))
         encoder = project.servings.encoder(body["encoder_spec"]).version
         if encoder != body["encoder"]:
             return None, f"the encoder {body['encoder']!r} was replaced by {encoder!r}"

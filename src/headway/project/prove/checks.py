@@ -21,6 +21,7 @@ from headway.observe import (
     unrepeated,
     without,
 )
+from headway.project.prove.episodes import by_step, was_drawn
 from headway.project.prove.fitting import beyond, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove import RowOrigin, Window
@@ -60,7 +61,8 @@ class RowChecks:
         self._first, self._last = inf, -inf  # times of decisions that count
         counting = project.rewards(task).counting
         self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
-        self._steps = 0
+        self._steps = self._episodes = 0
+        self._by_step = settings.unit == "episode" and not was_drawn(project, task, candidate[1])
         self.replays = Replays(project, self._decisions)
         self.training: Window | None = None
 
@@ -72,7 +74,7 @@ class RowChecks:
         What came of a decision is unknown where its result belongs to several: it counts at its worst value.
         """
         self._seen.clear()
-        self._kept = self._repeated = self._steps = 0
+        self._kept = self._repeated = self._steps = self._episodes = 0
         for row in rows:
             if self._together.copies and row.decision.claimed:
                 code = _content(row, self._unrepeated)
@@ -84,6 +86,9 @@ class RowChecks:
             self._first, self._last = min(self._first, row.decision.at), max(self._last, row.decision.at)
             step = row.decision.seq in self._shared
             self._steps += step
+            if self._by_step and row.decision.unit:
+                self._episodes += 1
+                step = True
             yield replace(row, reward=None, status="pending", clipped=False, said={}) if step else row
 
     def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
@@ -166,6 +171,8 @@ class RowChecks:
     def _sharing(self) -> Iterator[Diagnostic]:
         """Whether decisions have results of their own."""
         total = max(self._kept, 1)
+        if self._episodes:
+            yield by_step(self._settings.name, self._candidate[0], self._episodes, total)
         if self._steps:
             steps = "Cannot tell: several decisions share one result: "
             steps += f"{self._steps:,} of {total:,} are steps of an episode that is rated as a whole"

@@ -19,6 +19,7 @@ from headway.observe import DAY, action_code, deleted_draws
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
+from headway.project.prove.episodes import UNDRAWN, DrawnPolicy, PolicyDraws, was_drawn
 from headway.project.prove.finality import with_finality
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
@@ -97,7 +98,8 @@ class LogKind:
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         from headway.prove import plan
 
-        return plan(
+        ways: dict[str, Any] = {"canaries": (), "exploration": ()} if question.settings.unit == "episode" else {}
+        planned = plan(
             logged(ProofRows(question.project, question.settings, question.candidate, question.other)),
             uplift=uplift,
             margin=about.margin,
@@ -106,7 +108,9 @@ class LogKind:
             promotions=about.promotions,
             from_decision=question.project.query.last_decision(question.settings.name),
             reward_range=about.reward_range,
+            **ways,
         )
+        return replace(planned, unit="episodes") if ways else planned
 
 
 LOGGED = LogKind()
@@ -150,6 +154,9 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
         at_random=settings.missing == "at random",
         checks=checks,
     )
+    if (draws := reader.draws) is not None:
+        mine, theirs = DrawnPolicy(0), DrawnPolicy(1)
+        compared = replace(compared, arms=draws.arms, target=mine, baseline=theirs, unread=None, today=draws)
     rows = chain(first, rows)
     done = 0
     for chunk in compared.chunks(reader.with_deleted(rows if checks is None else checks.once(rows))):
@@ -180,6 +187,7 @@ class ProofRows:
     until: float = 0.0  # … at this time
     unread: Unread = field(init=False)
     today: ActionsToday = field(init=False)
+    draws: PolicyDraws | None = field(init=False)  # if the rows are whole episodes
     _seqs: list[int] = field(init=False)
     _late: Draws = field(init=False)  # after the maturity mark
     _deleted: list[tuple[float, str]] = field(init=False)  # when they are taken to be made, and the action's code
@@ -188,6 +196,11 @@ class ProofRows:
     def __post_init__(self) -> None:
         self.unread = Unread(self.project, self.settings, self.candidate, self.current)
         self.today = ActionsToday(self.project, self.settings)
+        self.draws = None
+        if self.settings.unit == "episode" and (
+            self.newest is not None or was_drawn(self.project, self.settings.name, self.candidate[1])
+        ):
+            self.draws = PolicyDraws(self.project, self.settings, self.candidate, self.current)
         order = self.project.query.draws(self.settings.name)
         changed = last_change(self.project, self.settings.name)
         counts = order.at > max(changed, self.since) * 1e6
@@ -221,7 +234,9 @@ class ProofRows:
             if first <= deleted.day <= last and self.unread.missing(deleted):
                 same_day = read[read // DAY == deleted.day].tolist() or [deleted.day * DAY]
                 places = [int((number + 0.5) / deleted.count * len(same_day)) for number in range(deleted.count)]
-                found += [(same_day[place] / 1e6, deleted.action) for place in places]
+                # Whose episode it was is not known: it counts as one of either policy, each at its worst.
+                actions = [deleted.action] if self.draws is None else map(action_code, self.draws.arms)
+                found += [(same_day[place] / 1e6, action) for action in actions for place in places]
         return sorted(found)
 
     def with_deleted(self, rows: Iterable[Settled]) -> Iterator[Settled]:
@@ -251,7 +266,7 @@ class ProofRows:
         from headway.project.prove.rows import speaking
 
         settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
-        return speaking(
+        able = speaking(
             (
                 row
                 for row in rows
@@ -261,6 +276,9 @@ class ProofRows:
             left,
             self.today,
         )
+        if self.draws is None:
+            return able
+        return self.draws.rows(able, left) if self.newest is None else self.draws.planned(able)
 
     def waiting(self, more: int) -> Waiting | None:
         """What waits after the maturity mark, and whether it is enough for a test that needs so many rows more."""
@@ -281,7 +299,7 @@ class ProofRows:
 
     def refuse(self) -> None:
         """The error of a proof without rows, with the cure."""
-        unusable = {name: count for name, count in self.left.items() if name not in (WAITING, BEFORE_CHANGE)}
+        unusable = {name: count for name, count in self.left.items() if name not in (WAITING, BEFORE_CHANGE, UNDRAWN)}
         if unusable:
             raise _nothing_speaks(self.settings.name, unusable)
         if len(self._late):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns import Decision, HeadwayError
 from headway.observe import loads
+from headway.project.decide.serving import drew
 
 if TYPE_CHECKING:
     from headway.decide import Pipeline
@@ -24,6 +25,7 @@ class Replays:
         self._project = project
         self._stride = max(1, decisions // SAMPLE)
         self._pipelines: dict[tuple[str, str, str], Pipeline | str] = {}
+        self._bodies: dict[str, dict[str, Any]] = {}
         self.elsewhere = 0
         self.gone: Counter[str] = Counter()
 
@@ -35,7 +37,9 @@ class Replays:
             if decision.claimed:
                 self.elsewhere += 1
             elif decision.seq % self._stride == 0:
-                groups.setdefault((decision.policy, decision.policy_hash, decision.config_hash), []).append(place)
+                groups.setdefault((*drew(self._body(decision.config_hash), decision), decision.config_hash), []).append(
+                    place
+                )
         for who, places in groups.items():
             pipeline = self._pipeline(decisions[places[0]].task, who)
             if isinstance(pipeline, str):
@@ -57,11 +61,16 @@ class Replays:
             known = self._pipelines[who] = self._load(task, who)
         return known
 
+    def _body(self, config: str) -> dict[str, Any]:
+        if config not in self._bodies:
+            self._bodies[config] = loads(self._project.query.config(config))
+        return self._bodies[config]
+
     def _load(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:
         policy, digest, config = who
         servings = self._project.servings
         try:
-            body = loads(self._project.query.config(config))
+            body = self._body(config)
             encoder = servings.encoder(body["encoder_spec"]).version
             if encoder != body["encoder"] and body["encoder"]:
                 return f"the encoder {body['encoder']!r} was replaced by {encoder!r}"

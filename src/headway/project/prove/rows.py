@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headway.nouns import Encoder
     from headway.project.prove.actions_today import ActionsToday
     from headway.project.prove.checks import RowChecks
+    from headway.project.prove.episodes import DrawnPolicy, PolicyDraws
     from headway.project.prove.unread import Unread
     from headway.reward import Rewards
 
@@ -54,14 +55,14 @@ class ComparedRows:
     """
 
     arms: Sequence[str]
-    target: Pipeline
-    baseline: Pipeline
+    target: Pipeline | DrawnPolicy
+    baseline: Pipeline | DrawnPolicy
     features: Features
     encoder: Encoder | None
     guards: Sequence[str] = ()
     rewards: Rewards | None = None
     unread: Unread | None = None
-    today: ActionsToday
+    today: ActionsToday | PolicyDraws
     at_random: bool = False
     checks: RowChecks | None = None
 
@@ -96,7 +97,7 @@ class ComparedRows:
         decided_at, settled_at = checks.times(decisions)
         return CheckColumns(
             origin=checks.origin(batch, self.features),
-            replayed=checks.replays.probabilities(decisions),
+            replayed=checks.replays.probabilities(decisions) if isinstance(self.target, Pipeline) else [None] * len(batch),
             decided_at=decided_at,
             settled_at=settled_at,
         )

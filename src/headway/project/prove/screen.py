@@ -59,7 +59,8 @@ def first_look(project: Opened, settings: TaskSettings, terms: Terms) -> Look | 
 def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic | None:
     """The check that refuses a candidate which looks no better on its own training rows; None where it passes."""
     look = first_look(project, settings, terms)
-    if look is None or (look.difference > 0.0 and not look.same):
+    # A step's reward is its episode's: whether the candidate looks better by step says nothing.
+    if look is None or (not look.same and (look.difference > 0.0 or settings.unit == "episode")):
         return None
     what = f"makes the same choices as {terms.against}" if look.same else "is no better even"
     return Diagnostic(

@@ -48,6 +48,8 @@ def readiness(project: Opened, standing: Standing) -> Readiness:
     look = first_look(project, settings, present_terms(project, settings, mine, other))
     if look is not None and look.same:
         return Readiness(now=False, why=f"{candidate.ref} makes the same choices as {current.ref}")
+    if settings.unit == "episode":  # only an experiment can tell, and the steps say nothing about when to start it
+        return Readiness(now=True, experiment=experiments(settings))
     if look is not None and look.difference <= 0.0:
         return Readiness(now=False, why=f"{candidate.ref} is no better even on its training data")
     waited = None if look is None or look.clear else _waited(project, settings.name)

@@ -206,6 +206,8 @@ class _ComparedPolicy:
         floors = acting_floor(widened), acting_floor(body)
         if canary is None:
             return _Acting(0.0, None, *floors)
+        if canary.get("per") == "episode":  # it did not draw the candidate's episodes
+            return None
         try:
             pipeline = self._project.servings.pipeline(self._task, widened, canary["ref"], canary["hash"])
         except HeadwayError:  # its bundle is gone: the share cannot be taken out
