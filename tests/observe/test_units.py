@@ -79,7 +79,7 @@ def test_a_request_that_nobody_answered_has_failed_once(ground, decision):
     run(ground)
     assert outcomes(ground) == {first.id: ("failed", -1.0)}
     counts = ground.query.counts("route")
-    assert (counts.decisions, counts.units) == (2, 1)
+    assert (counts.decisions, counts.units) == (1, 1)
     assert counts.by_status == {"pending": 0, "rewarded": 0, "failed": 1, "censored": 0}
 
 

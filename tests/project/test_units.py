@@ -58,7 +58,7 @@ def test_later_attempts_are_stored_once_and_do_not_count(project):
     project.signal(third.id, reward=1.0, cost_usd=0.5)
     project.settle("ask")
     counts = project.query.counts("ask")
-    assert (counts.decisions, counts.units, counts.by_status["rewarded"]) == (3, 1, 1)
+    assert (counts.decisions, counts.units, counts.by_status["rewarded"]) == (1, 1, 1)
     assert project.explain(first.id).outcome.reward == 1.0
 
 

@@ -66,6 +66,8 @@ class TaskStatus:
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
     warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads, outcomes that change
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
+    unit: str = "decision"  # what gets one outcome: a decision, a request or an episode
+    units: int = 0  # how many of them were made
     worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 
     def __str__(self) -> str:

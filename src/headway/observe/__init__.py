@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     )
     from headway.observe.store import Store as Store, WriteTransaction as WriteTransaction
     from headway.observe.totals import Counts as Counts, keep_totals as keep_totals
+    from headway.observe.units import unpriced as unpriced
     from headway.observe.writer import Writer as Writer
 else:
     __all__, __getattr__ = door(__name__)

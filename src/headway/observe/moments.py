@@ -51,7 +51,9 @@ def first_signals(database: Database, decisions: Sequence[str]) -> list[float]:
 def ahead(database: Database, query: Query, task: str, now: float) -> int:
     """Decisions that are dated after now."""
     values = (query.name_id("task", task), microseconds(now))
-    return int(database.query("SELECT COUNT(*) FROM decisions WHERE task_id = ? AND at > ?", values)[0][0])
+    return int(
+        database.query(f"SELECT COUNT(*) FROM decisions d WHERE task_id = ? AND at > ? AND {LEADS}", values)[0][0]
+    )
 
 
 def same_moment(database: Database, query: Query, task: str, *, but: Collection[str] = ()) -> SameMoment:

@@ -39,7 +39,7 @@ from headway.observe.rows import (
 )
 from headway.observe.secret import secret_of
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
-from headway.observe.units import unit_signals
+from headway.observe.units import has_units, unit_signals
 
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
@@ -355,7 +355,8 @@ class Query:
             return sum(total.settled for total in totals if total.source != mined)
         values: tuple[Any, ...] = (task_id, after)
         sql = "SELECT COUNT(*) FROM settled s WHERE s.task_id = ? AND s.seq > ? AND s.replaces IS NULL"
-        if any(total.source == mined or total.repeats for total in totals):  # else the decisions need not be read
+        # Else the decisions need not be read.
+        if has_units(self._database) or any(total.source == mined or total.repeats for total in totals):
             sql += f" AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source <> ? AND {LEADS})"
             values += (mined,)
         return int(self._database.query(sql, values)[0][0])
@@ -381,18 +382,19 @@ class Query:
 
     # -- counts
 
-    def count_decisions(self, task: str, *, after: int, upto: int | None = None) -> int:
-        """Decisions made after one, up to another."""
-        rows = self._database.query(
-            "SELECT COUNT(*) FROM decisions WHERE task_id = ? AND seq > ? AND seq <= ?",
-            (self.name_id("task", task), after, 2**62 if upto is None else upto),
-        )
-        return int(rows[0][0])
+    def count_units(self, task: str, *, after: int, upto: int | None = None) -> int:
+        """Units that began after a decision, up to another."""
+        task_id = self.name_id("task", task)
+        sql = "SELECT COUNT(*) FROM decisions d WHERE d.task_id = ? AND d.seq > ? AND d.seq <= ?"
+        if has_units(self._database) or any(total.repeats for total in daily_totals(self._database, task_id)):
+            sql += f" AND {LEADS}"
+        return int(self._database.query(sql, (task_id, after, 2**62 if upto is None else upto))[0][0])
 
     def latest_since(self, task: str, most: int) -> tuple[int, float]:
-        """How many of the latest decisions there are, at most so many, and the time of the oldest of them."""
+        """How many of the latest units there are, at most so many, and the time of the oldest of them."""
         rows = self._database.query(
-            "SELECT COUNT(*), MIN(at) FROM (SELECT at FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) AS n",
+            "SELECT COUNT(*), MIN(at) FROM (SELECT d.at FROM decisions d "
+            f"WHERE d.task_id = ? AND {LEADS} ORDER BY d.seq DESC LIMIT ?) AS n",
             (self.name_id("task", task), most),
         )
         count, oldest = rows[0]

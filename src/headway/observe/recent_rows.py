@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from headway.nouns import Internal, Time, served
 from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
-from headway.observe.rows import decode_candidates
+from headway.observe.rows import REQUESTS, decode_candidates
 from headway.observe.totals import daily_totals
 
 _SMALLEST = 20  # decisions per bucket; fewer would show noise
-_WINDOW = "(SELECT * FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?) d"
+_WINDOW = f"(SELECT * FROM decisions d WHERE task_id = ? AND {REQUESTS} ORDER BY seq DESC LIMIT ?) d"
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 

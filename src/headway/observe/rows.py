@@ -39,6 +39,7 @@ SETTLED_TABLES = "settled s JOIN " + DECISION_TABLES.replace(
 )
 # The decisions that count: not those that repeat a draw, and of a request or an episode only the first one.
 LEADS = "d.draw IS NULL AND d.position IS NULL"
+REQUESTS = "(d.draw IS NULL OR d.position IS NULL)"  # all but the later attempts of a request, which is one decision
 _WIDTH = DECISION_COLUMNS.count(",") + 1
 OUTCOME_WIDTH = 7
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.observe.rows import LEADS
+from headway.observe.rows import LEADS, decode_candidates
+from headway.observe.totals import action_totals
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
     from headway.observe.query import Query
 
 
-def count_since(database: Database, query: Query, task: str, at: float) -> int:
-    """Decisions of a task that were stored after a time, by bisection: the store's order is taken to be the clock's."""
+def count_since(database: Database, query: Query, task: str, at: float, action: str = "") -> tuple[int, int]:
+    """Units of a task that began after a time, and in how many of them this action and another could be chosen.
+
+    Found by bisection: the store's order is taken to be the clock's.
+    """
     task_id, moment = query.name_id("task", task), int(at * 1e6)
     low, high = 0, query.last_decision(task)
     while low < high:  # `low`: the last decision that is known not to be later
@@ -25,7 +29,20 @@ def count_since(database: Database, query: Query, task: str, at: float) -> int:
             low = int(seq)
         else:
             high = middle - 1
-    return query.count_decisions(task, after=low)
+    count = query.count_units(task, after=low)
+    if all(_is_choice(body, action) for body, _, _ in action_totals(database, task_id)):
+        return count, count
+    rows = database.query(
+        "SELECT c.body, COUNT(*) FROM decisions d JOIN candidate_sets c ON c.id = d.candidate_set_id "
+        f"WHERE d.task_id = ? AND d.seq > ? AND {LEADS} GROUP BY c.body",
+        (task_id, low),
+    )
+    return count, sum(int(number) for body, number in rows if _is_choice(body, action))
+
+
+def _is_choice(body: str, action: str) -> bool:
+    names = [candidate.name for candidate in decode_candidates(body)]
+    return len(names) > 1 and (not action or action in names)
 
 
 def first_decided(database: Database, query: Query, task: str) -> float:

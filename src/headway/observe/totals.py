@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from headway.nouns import SOURCES
 from headway.observe.database import Connection, Database
 from headway.observe.migrations import DERIVED
-from headway.observe.rows import LEADS, STATUSES
+from headway.observe.rows import LEADS, REQUESTS, STATUSES
 
 DAY = 86_400_000_000  # microseconds
 _ALL = 2**62
@@ -34,12 +34,12 @@ _OUTCOMES = (
 
 @dataclass(slots=True)
 class DayTotal:
-    """Decisions of one day from one source, with their signals and present outcomes."""
+    """Decisions of one day from one source, with their signals and present outcomes. A request is one decision."""
 
     day: int  # since 1970, UTC
     source: int
     decisions: int = 0
-    repeats: int = 0  # of a draw, a request or an episode: they do not count
+    repeats: int = 0  # of a draw or an episode: they do not count
     signals: int = 0
     settled: int = 0  # first outcomes
     rewarded: int = 0
@@ -132,8 +132,8 @@ def action_totals(database: Database, task_id: int) -> list[tuple[str, int, int]
     )
     mark = rows[0][0] if rows else 0
     later = database.query(
-        "SELECT c.body, t.action, t.n FROM (SELECT candidate_set_id, action, COUNT(*) AS n FROM decisions "
-        "WHERE task_id = ? AND seq > ? GROUP BY candidate_set_id, action) t "
+        "SELECT c.body, t.action, t.n FROM (SELECT candidate_set_id, action, COUNT(*) AS n FROM decisions d "
+        f"WHERE task_id = ? AND seq > ? AND {REQUESTS} GROUP BY candidate_set_id, action) t "
         "JOIN candidate_sets c ON c.id = t.candidate_set_id",
         (task_id, mark),
     )
@@ -150,8 +150,8 @@ def keep_totals(database: Database, task_id: int) -> None:
         upto = _Marks(*(min(mark + _PAGE, end) if end > mark else mark for mark, end in zip(marks, last, strict=True)))
         days = _counted(database, task_id, marks, upto)
         actions = database.query(
-            "SELECT candidate_set_id, action, COUNT(*) FROM decisions "
-            "WHERE task_id = ? AND seq > ? AND seq <= ? GROUP BY candidate_set_id, action",
+            "SELECT candidate_set_id, action, COUNT(*) FROM decisions d "
+            f"WHERE task_id = ? AND seq > ? AND seq <= ? AND {REQUESTS} GROUP BY candidate_set_id, action",
             (task_id, marks.decisions, upto.decisions),
         )
         with database.transaction() as connection:
@@ -225,7 +225,7 @@ def _counted(database: Database, task_id: int, marks: _Marks, upto: _Marks) -> _
     days: _Days = {}
     for day, source, decisions, repeats, first, last in database.query(
         f"SELECT at / {DAY}, source, COUNT(*), COUNT(CASE WHEN NOT ({LEADS}) THEN 1 END), MIN(at), MAX(at) "
-        "FROM decisions d WHERE task_id = ? AND seq > ? AND seq <= ? GROUP BY 1, 2",
+        f"FROM decisions d WHERE task_id = ? AND seq > ? AND seq <= ? AND {REQUESTS} GROUP BY 1, 2",
         (task_id, marks.decisions, upto.decisions),
     ):
         _add(days, DayTotal(day, source, decisions, repeats, first_at=first, last_at=last))

@@ -90,6 +90,25 @@ def _counting(given: Sequence[_Given], last: int, names: Mapping[int, str]) -> I
         yield rater, name, sum(values)
 
 
+def unpriced(database: Database, requests: Collection[bytes], cost: int) -> set[bytes]:
+    """Those of these requests whose cost is not known: an attempt has no cost, and was not refused with an error.
+
+    `cost` is the number of its signal. An answer with a status from 400 costs nothing.
+    """
+    unknown: set[bytes] = set()
+    status = database.query("SELECT id FROM names WHERE kind = 'signal' AND name = 'http_status'")
+    for chunk in chunks(list(requests)):
+        marks = placeholders(chunk)
+        rows = database.query(
+            f"SELECT COALESCE(d.unit, d.id) FROM decisions d WHERE (d.id IN ({marks}) OR d.unit IN ({marks})) "
+            f"AND NOT EXISTS (SELECT 1 FROM signals g WHERE g.subject = d.id AND {_LIVE} "
+            "AND (g.name_id = ? OR (g.name_id = ? AND g.value >= 400)))",
+            (*chunk, *chunk, cost, status[0][0] if status else 0),
+        )
+        unknown.update(bytes(unit) for (unit,) in rows)
+    return unknown
+
+
 # -- attempts that were stored as decisions
 
 

@@ -196,7 +196,7 @@ def _state(project: Opened, entry: Entry, against: str) -> ExperimentState:
         since=float(detail.get("since", entry.at)),
         who=entry.who,
         from_decision=int(detail["from_decision"]),
-        decisions=project.query.count_decisions(
+        decisions=project.query.count_units(
             entry.task, after=int(detail["from_decision"]), upto=detail.get("to_decision")
         ),
         needed=detail["needed"],

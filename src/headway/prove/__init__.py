@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from headway.prove.betting import Bets as Bets
     from headway.prove.calibration import PLACES as PLACES
     from headway.prove.change import moved_by as moved_by
-    from headway.prove.chunks import GONE as GONE, CheckColumns as CheckColumns, chunk as chunk, put as put
+    from headway.prove.chunks import (
+        GONE as GONE,
+        CheckColumns as CheckColumns,
+        DrawnPolicy as DrawnPolicy,
+        chunk as chunk,
+        put as put,
+    )
     from headway.prove.diagnostics import (
         Checks as Checks,
         Floors as Floors,

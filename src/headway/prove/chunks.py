@@ -73,6 +73,19 @@ def chunk(
     )
 
 
+class DrawnPolicy:
+    """A policy as an action, with the probabilities of a pipeline: 1 for itself."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def distributions(self, situations: Sequence[object], *_: object) -> Floats:
+        """[row, policy]"""
+        drawn = np.zeros((len(situations), 2))
+        drawn[:, self._place] = 1.0
+        return drawn
+
+
 def _places(sets: Sequence[Sequence[Candidate]], column: Mapping[str, int]) -> NDArray[np.int64]:
     """Where the candidates of a row stand among all arms: [row, candidate], −1 past the end of a shorter set."""
     places = np.full((len(sets), max(map(len, sets))), -1)

@@ -18,7 +18,7 @@ Not covered: choices by context in the model, which would only narrow the interv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, isqrt, pi, sqrt
 
 import numpy as np
@@ -53,6 +53,7 @@ class WorthRows:
     arms: tuple[str, ...]
     quality_range: tuple[float, float] = (0.0, 1.0)
     cost_range: tuple[float, float] | None = None  # declared
+    offered: NDArray[np.bool_] | None = None  # [n, arm]; without it, every arm was a candidate of every row
 
     @classmethod
     def of(
@@ -70,9 +71,11 @@ class WorthRows:
         arms = tuple(sorted({candidate.name for decision in decisions for candidate in decision.candidates}))
         column = {name: place for place, name in enumerate(arms)}
         logged, wanted = np.zeros((len(decisions), len(arms))), np.zeros((len(decisions), len(arms)))
+        offered = np.zeros((len(decisions), len(arms)), dtype=np.bool_)
         for place, decision in enumerate(decisions):
             columns = [column[candidate.name] for candidate in decision.candidates]
             logged[place, columns] = decision.probabilities
+            offered[place, columns] = True
             wanted[place, columns] = target[place][: len(columns)]
         quality, cost = None if goods is None else np.array(goods), np.array(prices, dtype=np.float64)
         kept = np.ones(len(decisions), dtype=np.bool_)
@@ -88,6 +91,29 @@ class WorthRows:
             arms=arms,
             quality_range=quality_range,
             cost_range=cost_range,
+            offered=offered[kept],
+        )
+
+    def choices(self) -> NDArray[np.bool_]:
+        """[n]; where more than one action could be taken; all of them, if none was a candidate of all these rows."""
+        if self.offered is None:
+            return np.ones(self.action.size, dtype=np.bool_)
+        chosen: NDArray[np.bool_] = self.offered.sum(axis=1) > 1
+        whole = np.flatnonzero(self.offered.all(axis=1))
+        if whole.size and not self.offered[chosen].all(axis=0).any():
+            chosen = np.isin(np.arange(self.action.size), whole)
+        return chosen
+
+    def where(self, chosen: NDArray[np.bool_]) -> WorthRows:
+        """Only these rows."""
+        return replace(
+            self,
+            action=self.action[chosen],
+            logged=self.logged[chosen],
+            target=self.target[chosen],
+            quality=None if self.quality is None else self.quality[chosen],
+            cost=self.cost[chosen],
+            offered=None if self.offered is None else self.offered[chosen],
         )
 
 
@@ -109,11 +135,18 @@ class ComparedWorth:
     unpriced_most: float = 0.0  # the largest missing cost that the interval of `saved` allows for; 0: none is missing
     free: bool = False  # every cost is 0: prices were not set
     short: str = ""  # too few rows: how many of what
+    unchosen: int = 0  # rows that do not speak, because only one action could be drawn
     moving: bool = False  # no action was possible in every decision: there is nothing to compare with
 
 
 def compare_worth(rows: WorthRows) -> ComparedWorth:
-    """The policy of these rows against the best fixed action."""
+    """The policy against the best fixed action, in the rows in which there was a choice."""
+    chosen = rows.choices()
+    unchosen = rows.action.size - int(chosen.sum())
+    return replace(_compare(rows.where(chosen) if unchosen else rows), unchosen=unchosen)
+
+
+def _compare(rows: WorthRows) -> ComparedWorth:
     priced = np.isfinite(rows.cost)
     rated = priced if rows.quality is None else np.isfinite(rows.quality)
     known = int(rated.sum())

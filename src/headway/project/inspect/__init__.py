@@ -218,6 +218,8 @@ def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
             entry.policy for entry in ledger.challengers(name) if ledger.state(name, entry.policy_hash) != "current"
         ),
         decisions=counts.decisions,
+        unit=settings.unit,
+        units=counts.units,
         signals=counts.signals,
         outcomes=dict(counts.by_status),
         sources=dict(counts.by_source),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns import HeadwayError, TaskWorth, day_of, gap as signed, money, rfc3339, worth_text
-from headway.observe import count_since, latest_draws
+from headway.nouns import HeadwayError, TaskWorth, day_of, gap as signed, id_bytes, money, rfc3339, worth_text
+from headway.observe import count_since, latest_draws, unpriced
 from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
 from headway.reward import PRESETS, cost_signal, cost_terms, unit_of, weight_text
@@ -54,7 +54,7 @@ def _compute(
     start = TaskWorth(
         state="unknown", text="", policy=current.ref, promoted=entry is not None, weight=weight_text(rewards)
     )
-    if settings.kind != "choice":
+    if settings.kind != "choice" or settings.unit == "episode":  # what always taking one action would be is not known
         return replace(start, text=_from_evidence(project, task, current, entry))
     measured = _Quality.of(settings, rewards)
     cost = cost_signal(rewards, project.query.signal_names(task))
@@ -99,6 +99,8 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
         text += f" Quality unknown: {_unrated(compared)}."
     elif worth.ratio is None and worth.gap is None:
         text += " The reward has no term but cost, so nothing is known about quality."
+    if compared.unchosen:
+        text += f" {compared.unchosen:,} requests without a choice do not count."
     return text if promoted else f"{text} Nothing is promoted yet: {worth.policy} decides."
 
 
@@ -133,14 +135,15 @@ def _counted(project: Opened, task: str, worth: TaskWorth, entry: Entry | None) 
     if entry is None or worth.state == "unknown":
         return worth
     promoted = project.ledger.last(task, "promote", "rollback") or entry
-    requests = count_since(project.database, project.query, task, promoted.at)
-    saved = None if worth.saved is None else worth.saved.value / _PER * requests
+    requests, choices = count_since(project.database, project.query, task, promoted.at, worth.against)
+    saved = None if worth.saved is None else worth.saved.value / _PER * choices
     counted = replace(worth, since=rfc3339(promoted.at), requests=requests, saved_since=saved)
     if saved is None or not requests:
         return counted
     word, amount = ("saved", saved) if saved >= 0.0 else ("more spent", -saved)
     total = money(amount, worth.unit) + ("" if worth.unit else f" of {worth.cost}")
-    end = f" Since {day_of(promoted.at)}: {requests:,} requests, about {total} {word}."
+    had = "" if choices == requests else f", {choices:,} of them with a choice"
+    end = f" Since {day_of(promoted.at)}: {requests:,} requests{had}, about {total} {word}."
     return replace(counted, text=worth.text + end)
 
 
@@ -216,11 +219,18 @@ def _rows(
         [row.decision for row in rows],
         target,
         goods=None if quality.rewards is None else [quality.value(row) for row in rows],
-        prices=[row.signals.get(cost, nan) for row in rows],
+        prices=_prices(project, rows, cost),
         at_random=settings.missing == "at random",
         quality_range=settings.range,
         cost_range=None if priced is None else priced.range,
     )
+
+
+def _prices(project: Opened, rows: Sequence[Settled], cost: str) -> list[float]:
+    """What each request cost, all of its attempts together; NaN where the cost of one is unknown."""
+    raw = [id_bytes(row.decision.id) for row in rows]
+    unknown = unpriced(project.database, raw, project.query.name_id("signal", cost))
+    return [nan if one in unknown else row.signals.get(cost, 0.0) for one, row in zip(raw, rows, strict=True)]
 
 
 def _mature(project: Opened, settings: TaskSettings) -> list[int]:

@@ -11,14 +11,12 @@ What the log says about single steps is no evidence here: another policy would h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headway.decide import splitmix64, uniform
-from headway.nouns import Candidate, Decision, Diagnostic, Floats, Settled
+from headway.nouns import Candidate, Decision, Diagnostic, Settled
 from headway.observe import dumps, loads
 from headway.project.decide.serving import by_episode
 
@@ -29,19 +27,6 @@ if TYPE_CHECKING:
 UNDRAWN = "without a draw between the two policies"
 BY_STEP = "episode_steps"  # the check of evidence by step
 _MOST_STEPS = 0.01  # of the rows; below it, their worst value is all that they can do
-
-
-class DrawnPolicy:
-    """A policy as an action, with the probabilities of a pipeline: 1 for itself."""
-
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def distributions(self, situations: Sequence[Any], candidates: Sequence[Any], seeds: Sequence[int]) -> Floats:
-        """[row, policy]"""
-        drawn = np.zeros((len(situations), 2))
-        drawn[:, self._place] = 1.0
-        return drawn
 
 
 class PolicyDraws:

@@ -19,7 +19,7 @@ from headway.observe import DAY, action_code, deleted_draws
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
-from headway.project.prove.episodes import UNDRAWN, DrawnPolicy, PolicyDraws, was_drawn
+from headway.project.prove.episodes import UNDRAWN, PolicyDraws, was_drawn
 from headway.project.prove.finality import with_finality
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
 from headway.project.prove.unread import Unread
@@ -127,6 +127,7 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     from headway.encode import fit
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
+    from headway.prove import DrawnPolicy
 
     project, settings, candidate = reader.project, reader.settings, reader.candidate
     task = settings.name

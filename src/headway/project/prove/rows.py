@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headway.decide import Pipeline
 from headway.nouns import Candidate, Decision, Floats, Settled
-from headway.prove import CheckColumns, Log, chunk, put
+from headway.prove import CheckColumns, DrawnPolicy, Log, chunk, put
 from headway.reward import reward_without
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.nouns import Encoder
     from headway.project.prove.actions_today import ActionsToday
     from headway.project.prove.checks import RowChecks
-    from headway.project.prove.episodes import DrawnPolicy, PolicyDraws
+    from headway.project.prove.episodes import PolicyDraws
     from headway.project.prove.unread import Unread
     from headway.reward import Rewards
 
@@ -95,9 +95,10 @@ class ComparedRows:
     def _checked(self, checks: RowChecks, batch: Sequence[Settled]) -> CheckColumns:
         decisions = [row.decision for row in batch]
         decided_at, settled_at = checks.times(decisions)
+        by_step = isinstance(self.target, Pipeline)  # otherwise the actions are policies, which nobody can be asked for
         return CheckColumns(
             origin=checks.origin(batch, self.features),
-            replayed=checks.replays.probabilities(decisions) if isinstance(self.target, Pipeline) else [None] * len(batch),
+            replayed=checks.replays.probabilities(decisions) if by_step else [None] * len(batch),
             decided_at=decided_at,
             settled_at=settled_at,
         )
