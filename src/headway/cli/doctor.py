@@ -249,13 +249,14 @@ def _deciding(project: Project, task: str, serving: Serving) -> Finding:
 
 
 def _unread(project: Project) -> Iterator[Finding]:
-    """Signals that nothing reads, usually a mistyped name, ranges that do not hold, and outcomes that change."""
-    from headway.project import changing_outcomes, unfit_sentences
+    """Signals that nothing reads, ranges that do not hold, results of whole episodes, and outcomes that change."""
+    from headway.project import changing_outcomes, unfit_sentences, unit_sentences
 
     for task in project.tasks():
         try:
             warnings = project.unread_names(task)
             unfit, changing = unfit_sentences(project, task), changing_outcomes(project, task)
+            whole = unit_sentences(project, task)
         except HeadwayError:  # settings that cannot be used, or a damaged store: findings of their own
             continue
         if warnings:
@@ -265,6 +266,8 @@ def _unread(project: Project) -> Iterator[Finding]:
                 found=" ".join(warnings)[:300],
                 cure="Send the name that the reward reads, or add this one to `reward` or `guards` in headway.toml.",
             )
+        for sentence in whole:
+            yield Finding(name=f"unit of {task}", ok=None, found=sentence)
         for sentence in unfit:
             yield Finding(name=f"ranges of {task}", ok=None, found=sentence)
         if changing:

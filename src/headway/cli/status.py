@@ -6,6 +6,7 @@ from headway.cli.experiment import experiment_line
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
+from headway.cli.written import number
 from headway.nouns import ProjectStatus, TaskStatus
 
 
@@ -20,6 +21,11 @@ def status(session: Session) -> None:
     session.next(current.next.command)
 
 
+def _made(task: TaskStatus) -> str:
+    made = number(task.decisions)
+    return f"{made} in {task.units:,} episodes" if task.unit == "episode" else made
+
+
 def _outcome(name: str) -> Column[TaskStatus]:
     return Column.value(name, lambda task: task.outcomes.get(name, 0))
 
@@ -28,7 +34,7 @@ _TASKS = RecordTable[TaskStatus](
     Column.text("task", lambda task: task.task),
     Column.text("current", lambda task: task.current),
     Column.text("canary", lambda task: task.canary),
-    Column.value("decisions", lambda task: task.decisions),
+    Column("decisions", _made, right=True),
     *(_outcome(name) for name in ("rewarded", "failed", "censored", "pending")),
     Column.text("candidates", lambda task: ", ".join(task.candidates) or None),
 )

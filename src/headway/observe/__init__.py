@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     )
     from headway.observe.served import MatureRows as MatureRows, ServedRows as ServedRows
     from headway.observe.settler import Agree as Agree, given as given, settle as settle
-    from headway.observe.sharing import shared_results as shared_results
+    from headway.observe.sharing import rated_as_a_whole as rated_as_a_whole, shared_results as shared_results
     from headway.observe.since import (
         count_since as count_since,
         first_decided as first_decided,

@@ -12,6 +12,22 @@ from headway.observe.database import Database, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import LEADS
 
+_LATEST = 1000  # decisions
+
+
+def rated_as_a_whole(database: Database, query: Query, task: str, signals: Collection[str]) -> bool:
+    """Whether any of the latest decisions of a task shares its result with other steps of its episode."""
+    names = [query.name_id("signal", name) for name in signals]
+    counts = f" AND g.name_id IN ({placeholders(names)})" if names else ""
+    latest = f"SELECT d.episode FROM decisions d WHERE d.task_id = ? AND d.unit IS NULL AND {LEADS} ORDER BY d.seq DESC"
+    rows = database.query(
+        f"SELECT 1 FROM ({latest} LIMIT {_LATEST}) AS l JOIN signals g ON g.subject = l.episode "
+        f"WHERE g.withdrawn_by IS NULL AND g.value IS NOT NULL{counts} "
+        "AND 1 < (SELECT COUNT(*) FROM decisions o WHERE o.episode = l.episode AND o.draw IS NULL) LIMIT 1",
+        (query.name_id("task", task), *names),
+    )
+    return bool(rows)
+
 
 def shared_results(database: Database, query: Query, task: str, signals: Collection[str]) -> frozenset[int]:
     """Which draws of a task share a result; `signals` are those that count, all if there are none."""

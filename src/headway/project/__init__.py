@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headway.project.learn import encoder_spec as encoder_spec, labelled_rows as labelled_rows, readable as readable
     from headway.project.project import Opened as Opened, Project as Project
     from headway.project.prove.budget import budget_place as budget_place
+    from headway.project.prove.episodes import unit_sentences as unit_sentences
     from headway.project.prove.examine import Examined as Examined, examine as examine
     from headway.project.prove.finality import changing_outcomes as changing_outcomes
     from headway.project.prove.fitting import unfit_sentences as unfit_sentences

@@ -100,7 +100,7 @@ class WorthRows:
             return np.ones(self.action.size, dtype=np.bool_)
         chosen: NDArray[np.bool_] = self.offered.sum(axis=1) > 1
         whole = np.flatnonzero(self.offered.all(axis=1))
-        if whole.size and not self.offered[chosen].all(axis=0).any():
+        if 2 * whole.size >= self.action.size and not self.offered[chosen].all(axis=0).any():
             chosen = np.isin(np.arange(self.action.size), whole)
         return chosen
 

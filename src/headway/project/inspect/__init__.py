@@ -30,6 +30,7 @@ from headway.project.decide.serving import drew
 from headway.project.experiment import experiment
 from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
+from headway.project.prove.episodes import unit_sentences
 from headway.project.prove.finality import changing_outcomes
 from headway.project.prove.fitting import unfit_sentences
 from headway.project.prove.standing import standing
@@ -236,7 +237,7 @@ def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
 
 def _warnings(project: Opened, task: str) -> tuple[str, ...]:
     unused = unread(project, task, project.query.signal_names(task))
-    return (*unused, *unfit_sentences(project, task), *changing_outcomes(project, task))
+    return (*unused, *unit_sentences(project, task), *unfit_sentences(project, task), *changing_outcomes(project, task))
 
 
 def _task_verdict(stands: Standing) -> TaskVerdict | None:

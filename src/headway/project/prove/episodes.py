@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.decide import splitmix64, uniform
 from headway.nouns import Candidate, Decision, Diagnostic, Settled
-from headway.observe import dumps, loads
+from headway.observe import dumps, loads, rated_as_a_whole
 from headway.project.decide.serving import by_episode
 
 if TYPE_CHECKING:
@@ -91,6 +91,18 @@ def was_drawn(project: Opened, task: str, candidate_hash: str) -> bool:
     """Whether a candidate was ever given a share of the episodes."""
     entries = project.ledger.entries(task, "canary", "experiment")
     return any(entry.policy_hash == candidate_hash and entry.share > 0.0 for entry in entries)
+
+
+def unit_sentences(project: Opened, task: str) -> list[str]:
+    """What status and doctor say where results belong to episodes and the settings do not; empty otherwise."""
+    settings = project.settings.task(task)
+    if settings.unit != "decision" or settings.sticky or settings.kind != "choice":
+        return []
+    counting = project.rewards(task).counting
+    if not rated_as_a_whole(project.database, project.query, task, counting):
+        return []
+    ask = f'Results of {task!r} arrive on whole episodes: set unit = "episode" for the task, so that experiments draw '
+    return [ask + "the policy per episode, and counts, proofs and alarms are by episode."]
 
 
 def by_step(task: str, candidate: str, steps: int, rows: int) -> Diagnostic:
