@@ -15,6 +15,7 @@ from headway.observe.database import Database, chunks, placeholders
 from headway.observe.query import Query
 from headway.observe.rows import REQUESTS, decode_candidates
 from headway.observe.totals import daily_totals
+from headway.observe.units import has_units
 
 _SMALLEST = 20  # decisions per bucket; fewer would show noise
 _WINDOW = f"(SELECT * FROM decisions d WHERE task_id = ? AND {REQUESTS} ORDER BY seq DESC LIMIT ?) d"
@@ -127,7 +128,7 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
         if reward is not None:
             for mean in (bucket.reward, *(part.reward for part in parts)):
                 mean.add(reward)
-    signals = _add_signals(database, values, names, actions, policies)
+    signals = _add_signals(database, query, values, names, actions, policies)
     if len(trend) > 1 and trend[0].decisions < _SMALLEST:
         del trend[0]  # too few to show
     covered = min(total, window)
@@ -155,18 +156,31 @@ def _action_names(database: Database, sets: set[int]) -> dict[int, list[str]]:
 
 def _add_signals(
     database: Database,
+    query: Query,
     values: tuple[int, int],
     names: dict[int, list[str]],
     actions: dict[str, Part],
     policies: dict[str, Part],
 ) -> list[str]:
-    """Add the live signals; a decision that was made since the window was read is left out."""
-    rows = database.query(
+    """Add the live signals, those of a request with all its attempts; a decision made since is left out."""
+    retried = "EXISTS (SELECT 1 FROM decisions f WHERE f.unit = d.id)" if has_units(database) else "1 = 0"
+    requests = database.query(
+        f"SELECT d.id, d.candidate_set_id, d.action, COALESCE(a.name, p.ref) FROM {_WINDOW} "
+        f"JOIN policies p ON p.id = d.policy_id LEFT JOIN names a ON a.id = d.assigned_id WHERE {retried}",
+        values,
+    )
+    whole = query.values([bytes(row[0]) for row in requests])
+    rows = [
+        (candidates, action, policy, name, 1, value, value * value)
+        for raw, candidates, action, policy in requests
+        for name, value in whole.get(bytes(raw), {}).items()
+    ]
+    rows += database.query(
         "SELECT m.candidate_set_id, m.action, COALESCE(a.name, p.ref), n.name, m.n, m.total, m.squares FROM ("
         "SELECT d.candidate_set_id, d.action, d.policy_id, d.assigned_id, g.name_id, "
         "COUNT(*) AS n, SUM(g.value) AS total, SUM(g.value * g.value) AS squares "
         f"FROM {_WINDOW} CROSS JOIN signals g "
-        "WHERE g.subject = d.id AND g.withdrawn_by IS NULL AND g.value IS NOT NULL "
+        f"WHERE g.subject = d.id AND g.withdrawn_by IS NULL AND g.value IS NOT NULL AND NOT {retried} "
         "GROUP BY d.candidate_set_id, d.action, d.policy_id, d.assigned_id, g.name_id) m "
         "JOIN names n ON n.id = m.name_id JOIN policies p ON p.id = m.policy_id "
         "LEFT JOIN names a ON a.id = m.assigned_id",
