@@ -25,12 +25,14 @@ from headway.observe.totals import forget_totals
 ATTEMPT, PROXY = "attempt", "proxy:"  # the signal that links, and its rater: whoever links can hide a decision
 SUMMED = ("cost_usd", "latency_s", "prompt_tokens", "completion_tokens", "cached_tokens")
 _FAILED = "failed"
-_WHOLE = 2**62  # the position of what is said of an episode as a whole
+_Place = tuple[int, int]  # position, and the store's number, which tells attempts with the same position apart
+_FIRST: _Place = (0, 0)
+_WHOLE: _Place = (2**62, 0)  # the place of what is said of an episode as a whole
 _PENDING = STATUSES.index("pending")
 _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 UnitSignal = tuple[int, int, float]  # rater, signal, value
-_Given = tuple[int, int, int, float]  # position, rater, signal, value
+_Given = tuple[_Place, int, int, float]  # place, rater, signal, value
 
 
 def has_units(database: Database) -> bool:
@@ -60,31 +62,34 @@ def unit_signals(database: Database, ids: Collection[bytes]) -> dict[bytes, list
 
 def _folded(database: Database, units: Sequence[bytes], names: Mapping[int, str]) -> dict[bytes, list[UnitSignal]]:
     marks = placeholders(units)
-    furthest = f"SELECT unit, MAX(COALESCE(position, 0)) FROM decisions WHERE unit IN ({marks}) GROUP BY unit"
-    last = {bytes(unit): position for unit, position in database.query(furthest, units)}
+    places = (
+        f"SELECT unit, COALESCE(position, 0) AS place, seq FROM decisions WHERE unit IN ({marks}) ORDER BY place, seq"
+    )
+    last: dict[bytes, _Place] = {bytes(unit): (position, seq) for unit, position, seq in database.query(places, units)}
     given: dict[bytes, list[_Given]] = {}
-    for unit, position, *rest in database.query(
-        "SELECT d.unit, COALESCE(d.position, 0), g.rater_id, g.name_id, g.value FROM decisions d "
+    for unit, position, seq, *rest in database.query(
+        "SELECT d.unit, COALESCE(d.position, 0), d.seq, g.rater_id, g.name_id, g.value FROM decisions d "
         f"JOIN signals g ON g.subject = d.id WHERE d.unit IN ({marks}) AND {_LIVE} UNION ALL "
-        f"SELECT g.subject, -1, g.rater_id, g.name_id, g.value FROM signals g WHERE g.subject IN ({marks}) AND {_LIVE}",
+        "SELECT g.subject, -1, 0, g.rater_id, g.name_id, g.value FROM signals g "
+        f"WHERE g.subject IN ({marks}) AND {_LIVE}",
         (*units, *units),
     ):
-        of_episode = _WHOLE if is_episode(id_text(bytes(unit))) else 0
-        given.setdefault(bytes(unit), []).append((position if position >= 0 else of_episode, *rest))
+        whole = _WHOLE if is_episode(id_text(bytes(unit))) else _FIRST
+        given.setdefault(bytes(unit), []).append(((position, seq) if position >= 0 else whole, *rest))
     return {unit: list(_counting(rows, last[unit], names)) for unit, rows in given.items()}
 
 
-def _counting(given: Sequence[_Given], last: int, names: Mapping[int, str]) -> Iterator[UnitSignal]:
+def _counting(given: Sequence[_Given], last: _Place, names: Mapping[int, str]) -> Iterator[UnitSignal]:
     """The signals of a unit that count; those of each rater that are added up, as their sum."""
-    latest: dict[int, int] = {}
-    for position, _, name, _ in given:
-        latest[name] = max(position, latest.get(name, 0))
+    latest: dict[int, _Place] = {}
+    for place, _, name, _ in given:
+        latest[name] = max(place, latest.get(name, _FIRST))
     sums: dict[tuple[int, int], list[float]] = {}
-    for position, rater, name, value in sorted(given):
+    for place, rater, name, value in sorted(given):
         known = names.get(name, "")
         if known in SUMMED and latest[name] < _WHOLE:
             sums.setdefault((rater, name), []).append(value)
-        elif position == latest[name] and (known != _FAILED or position >= last):
+        elif place == latest[name] and (known != _FAILED or place >= last):
             yield rater, name, value
     for (rater, name), values in sums.items():
         yield rater, name, sum(values)
