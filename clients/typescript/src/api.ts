@@ -1213,6 +1213,8 @@ export interface TaskAnswer {
   alarms: AlarmAnswer[];
   warnings: string[];
   verdict: TaskVerdictAnswer | null;
+  unit: string;
+  units: number;
   worth: WorthAnswer | null;
 }
 
