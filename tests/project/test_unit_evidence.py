@@ -47,9 +47,10 @@ def request(project: Project, rng: random.Random, *, down: str = "", out: str = 
     """A request as the proxy makes it: `down` refuses, and `out` was taken out of the candidates by the breaker."""
     offered = [name for name in ("large", "small") if name != out]
     attempts: list[str] = []
+    text = f"question {rng.random()}"
     while True:
         unit = {"unit": attempts[0]} if attempts else {}
-        made = project.decide("ask", f"question {rng.random()}", offered, **unit)
+        made = project.decide("ask", text, offered, **unit)
         attempts.append(made.id)
         if made.action != down:
             solved = float(rng.random() < good)

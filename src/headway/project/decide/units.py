@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _REQUEST_S = 86_400.0
-_EPISODE_STREAM = 0x5D1E_70A9_33C6_8B47  # keeps the draw of the policy apart from that of the action
+_EPISODE_STREAM = 0x5D1E70A933C68B47  # keeps the draw of the policy apart from that of the action
 
 
 def author_of(
