@@ -46,6 +46,13 @@ BROKEN = {
     "lonely": ('needs=("nobody",)', "it needs the kit 'nobody'"),
     "greedy": ('families={"bandit": Family(kinds=("choice",), policy="x", learner="x")}', "claim 'bandit'"),
     "posing": ('commands={"status": Command("x:y", "Z.")}', "its commands claim 'status', which the kit 'core' has"),
+    "ringing": ('tellers={"alerts": "x:y"}', "its tellers claim 'alerts', which the kit 'alerts' has"),
+    "peeping": ('observers={"otel": "x:y"}', "its observers claim 'otel', which the kit 'otel' has"),
+    "keeping": ('stores={"postgresql": "x:y"}', "its stores claim 'postgresql', which the kit 'postgres' has"),
+    "choosing": (
+        'kinds={"choice": __import__("headway").nouns.Kind(summary="Z.")}',
+        "claim 'choice', which the kit 'core'",
+    ),
     "settled": ('tables={"tasks": "x:y"}', "claim 'tasks', a table of Headway itself"),
     "careless": ('commands={"x": "careless_kit:x"}', "name 'x' with str, expected Command"),
     "empty": ("worlds=None", "cannot be imported: AttributeError"),

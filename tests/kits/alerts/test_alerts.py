@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from headway.kits.alerts.alerts import Alerts
+from headway.nouns.alarm import Alarm
 from headway.observe.jobs import Jobs
 from headway.project import Project
 from headway.project.alarm import alert_failure, end_alarm
@@ -278,3 +280,25 @@ def test_without_receivers_nothing_is_queued(watching):
     watch.check()
     assert watch.project.alarms("route")
     assert alerted(watch) == []
+
+
+def test_a_name_that_a_client_gave_is_one_argument_of_the_command_and_no_word_of_a_shell(tmp_path):
+    name = "--help; touch pwned $(touch pwned) \x1b]0;title\x07\n`touch pwned`"
+    told = tmp_path / "told.json"
+    program = "import json, sys; json.dump([sys.argv[1:], json.load(sys.stdin)], open(sys.argv[1], 'w'))"
+    command = json.dumps([sys.executable, "-c", program, str(told)])
+    (tmp_path / "headway.toml").write_text(f"[alerts]\ncommand = {command}\n")
+    alarm = Alarm(
+        task="route", stream=f"action {name}", action=name, segment="$(touch pwned)", since=1e9, from_decision=1,
+        before=0.9, after=0.1, rows=(9, 9), explore=0.0, policy="uniform@0", at=1e9, seq=1, key="k",
+    )  # fmt: skip
+    with Project(tmp_path, environ={}) as project:
+        alerts = Alerts(project.clock)
+        alerts.use(project)
+        alerts.add(alarm)
+        assert alerts.wait(60.0)
+    (_, sentence), document = json.loads(told.read_text())
+    assert sentence == f"route: {alarm}"
+    assert sentence.isprintable()
+    assert document["action"] == name
+    assert not list(tmp_path.rglob("pwned"))
