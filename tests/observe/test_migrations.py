@@ -10,7 +10,7 @@ from headway.observe.totals import DERIVED
 from headway.promote.ledger import Ledger
 from tests.observe.test_copy_store import everything, fill
 
-NEWEST = "0015_secret"
+NEWEST = "0016_outages"
 ADDED = tuple(name for name, _ in MIGRATIONS if name >= "0009")
 
 
@@ -21,6 +21,7 @@ def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keep
         for name in ("ledger_by_kind", "ledger_by_policy", "evidence_by_task"):
             connection.execute(f"DROP INDEX {name}")
         connection.execute("DROP TABLE details")
+        connection.execute("DROP TABLE outages")
         connection.execute("DROP INDEX imported_by_place")
         connection.execute("ALTER TABLE imported DROP COLUMN place")
         for name in DERIVED:
@@ -34,7 +35,7 @@ def test_migrating_adds_indexes_details_totals_and_the_order_of_imports_and_keep
     before = everything(ground.database)
     again = open_database(place)
     after = everything(again)
-    for name in ("details", *DERIVED):
+    for name in ("details", "outages", *DERIVED):
         assert after.pop(name) == []
     assert [row[0] for row in after.pop("migrations")] == [name for name, _ in MIGRATIONS]
     del before["migrations"]

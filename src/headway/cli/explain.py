@@ -10,7 +10,7 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.cli.written import number
-from headway.nouns import DrawnAction, ExplainedCandidate, Explanation, Outcome, Replay, Signal, money
+from headway.nouns import DrawnAction, ExplainedAttempt, ExplainedCandidate, Explanation, Outcome, Replay, Signal, money
 from headway.reward import unit_of
 
 DIFFERENT, GONE = 1, 3  # exit statuses of --replay
@@ -69,6 +69,18 @@ _SIGNALS = RecordTable[tuple[Signal, float | None]](
     Column.text("rater", lambda row: row[0].rater),
     Column.text("label", lambda row: row[0].label),
 )
+_ATTEMPTS = RecordTable[ExplainedAttempt](
+    Column.text("attempt", lambda attempt: attempt.upstream),
+    Column.text("ended", lambda attempt: f"{attempt.status} {attempt.code}".rstrip()),
+    Column.value("HTTP", lambda attempt: attempt.http_status),
+    Column.value("seconds", lambda attempt: None if attempt.latency_s is None else _small(attempt.latency_s)),
+    Column.value("tokens in", lambda attempt: attempt.prompt_tokens),
+    Column.value("cached", lambda attempt: attempt.cached_tokens),
+    Column.value("tokens out", lambda attempt: attempt.completion_tokens),
+    Column.value("cost", lambda attempt: None if attempt.cost_usd is None else money(attempt.cost_usd, "$")),
+    Column.value("probability", lambda attempt: attempt.propensity),
+    Column.text("left out", lambda attempt: ", ".join(attempt.left_out) or None),
+)
 
 
 @renders(Explanation)
@@ -88,6 +100,8 @@ def _explanation(out: Output, explanation: Explanation) -> None:
         "exploration": explanation.exploration,
         "assigned to": explanation.assigned,
         "confidence": "" if explanation.confidence is None else number(explanation.confidence),
+        "request": explanation.request or "",
+        "served by": explanation.served or "",
         "answered": "" if explanation.reply is None else _shortened(explanation.reply.text),
         "outcome": _outcome(explanation.outcome),
     }
@@ -96,6 +110,8 @@ def _explanation(out: Output, explanation: Explanation) -> None:
         HEADS.print(out, explanation.heads.values())
     else:
         _CANDIDATES.print(out, explanation.candidates)
+    if explanation.attempts:
+        _ATTEMPTS.print(out, explanation.attempts)
     _SIGNALS.print(out, [(signal, explanation.parts.get(signal.name)) for signal in explanation.signals])
 
 

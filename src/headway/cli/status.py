@@ -48,6 +48,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
         if task.worth is not None:
             out.line(task.worth.text, style="bold")
     _TASKS.print(out, current.tasks)
+    for outage in sorted({outage for task in current.tasks for outage in task.outages}, key=lambda one: one.since):
+        out.note(f"outage: {outage}")
     for task in current.tasks:
         if task.verdict is not None and task.verdict.text not in current.next.why:
             out.line(f"{task.task}: {task.verdict.text}")

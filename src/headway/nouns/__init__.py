@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from headway.nouns.explanation import (
         DrawnAction as DrawnAction,
         DrawnHead as DrawnHead,
+        ExplainedAttempt as ExplainedAttempt,
         ExplainedCandidate as ExplainedCandidate,
         Explanation as Explanation,
         Replay as Replay,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
         load as load,
     )
     from headway.nouns.knobs import changed as changed, knob as knob, knobs_of as knobs_of
+    from headway.nouns.outage import Outage as Outage
     from headway.nouns.protocols import (
         Cache as Cache,
         Clock as Clock,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headway.nouns.records import Outcome, Signal, State
-from headway.nouns.wire import IfKnown, Internal
+from headway.nouns.wire import IfKnown, Internal, Time
 
 _ROUNDING = 1e-12  # probabilities that differ by no more are the same but for rounding
 
@@ -44,6 +44,26 @@ class ReplyText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedAttempt:
+    """One call of a request: where it went, how it ended, and what it took."""
+
+    id: str
+    upstream: str
+    at: Time
+    propensity: float | None
+    status: str  # answered, refused (the request was at fault), failed, left (by the client), interrupted, running
+    code: str = ""  # why it failed
+    http_status: IfKnown[int] = None
+    latency_s: IfKnown[float] = None
+    first_token_s: IfKnown[float] = None
+    prompt_tokens: IfKnown[int] = None
+    completion_tokens: IfKnown[int] = None
+    cached_tokens: IfKnown[int] = None
+    cost_usd: IfKnown[float] = None  # unknown where the upstream did not say what it counted
+    left_out: tuple[str, ...] = ()  # upstreams that were down, and no candidates of this draw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """How a decision was made: policy, reason, probabilities and outcome."""
 
@@ -71,6 +91,9 @@ class Explanation:
     asked_again: Internal[bool]  # whether the same policy could be asked again; if not, `why` names what is missing
     heads: IfKnown[Mapping[str, DrawnHead]] = None  # only of an action of several heads
     reply: IfKnown[ReplyText] = None  # only if the answer was kept
+    request: IfKnown[str] = None  # only of a later attempt: the first decision of its request
+    attempts: IfKnown[tuple[ExplainedAttempt, ...]] = None  # only of a request
+    served: IfKnown[str] = None  # of a request: what answered it in the end; empty: nothing did
     confidence: float | None = None  # if the policy can still be asked, and predicts it
 
     def __str__(self) -> str:

@@ -99,6 +99,8 @@ class Kit(NamedTuple):
     tellers: Mapping[str, str] = _NOTHING  # whom the loop tells about alarms: name → function (clock) → Teller
     observers: Mapping[str, str] = _NOTHING  # of a server with [server] NAME = true, or a table [NAME]: (project) → Any
     explains: tuple[str, ...] = ()  # function (project, decision) → more fields of its Explanation
+    starts: tuple[str, ...] = ()  # function (project), called when a server starts
+    outages: tuple[str, ...] = ()  # function (project) → outages of what its tasks choose, oldest first
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
     @property

@@ -9,6 +9,7 @@ from typing import Literal
 from headway.nouns.alarm import Alarm
 from headway.nouns.evidence import VerdictWord
 from headway.nouns.experiment import ExperimentState
+from headway.nouns.outage import Outage
 from headway.nouns.wire import Internal
 from headway.nouns.worth import TaskWorth
 
@@ -64,6 +65,7 @@ class TaskStatus:
     next: NextStep
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
+    outages: tuple[Outage, ...] = ()  # of what it chooses among: open ones, and those of the last day
     warnings: tuple[str, ...] = ()  # signals of the latest decisions that nothing reads, outcomes that change
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
     unit: str = "decision"  # what gets one outcome: a decision, a request or an episode

@@ -10,7 +10,7 @@ from headway.nouns.wire import Time
 
 StoryKind = Literal[
     "started", "settings", "learned", "planned", "proven", "canary", "experiment", "promoted", "rolled back", "retired",
-    "alarm", "deleted",
+    "alarm", "outage", "deleted",
 ]  # fmt: skip
 
 

@@ -137,3 +137,10 @@ CREATE INDEX decisions_by_unit ON decisions (unit) WHERE unit IS NOT NULL;
 
 -- 0015_secret
 -- Ids of requests that clients name are computed with a secret of the store: two random numbers among the marks.
+
+-- 0016_outages
+-- When an upstream did not answer, as the breaker of one server process saw it; see the kit proxy.
+CREATE TABLE outages (
+    id TEXT PRIMARY KEY, upstream TEXT NOT NULL, server TEXT NOT NULL, since {int} NOT NULL, opened {int} NOT NULL,
+    ended {int}, code TEXT NOT NULL, failures {int} NOT NULL, elsewhere {int} NOT NULL, seen {int} NOT NULL,
+    told {int} NOT NULL);

@@ -104,6 +104,17 @@ class Query:
             )
         return stored
 
+    def request(self, decision: str) -> list[Decision]:
+        """The decisions of a request, first the one of this id, then its later attempts; none if there is none."""
+        raw = id_bytes(decision)
+        rows = self._database.query(
+            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id IN "
+            "(SELECT id FROM decisions WHERE id = ? UNION ALL SELECT id FROM decisions WHERE unit = ?) "
+            "ORDER BY COALESCE(d.position, 0), d.seq",
+            (raw, raw),
+        )
+        return [decision_from_row(row) for row in rows]
+
     def by_seq(self, seq: int) -> Decision:
         rows = self._database.query(f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.seq = ?", (seq,))
         return decision_from_row(rows[0])
@@ -131,9 +142,10 @@ class Query:
         return sorted({decode_candidate.name for (body,) in rows for decode_candidate in decode_candidates(body)})
 
     def opening(self, task: str, episode: str) -> Decision | None:
-        """The latest draw of a sticky episode: the decision whose action its later ones repeat."""
+        """The latest draw of a sticky episode, or attempt after it: the decision whose action later ones repeat."""
         rows = self._database.query(
-            f"{_OF_EPISODE} AND d.draw IS NULL ORDER BY d.step DESC LIMIT 1", (id_bytes(episode_id(task, episode)),)
+            f"{_OF_EPISODE} AND (d.draw IS NULL OR d.position IS NOT NULL) ORDER BY d.step DESC LIMIT 1",
+            (id_bytes(episode_id(task, episode)),),
         )
         return decision_from_row(rows[0]) if rows else None
 

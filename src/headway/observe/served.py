@@ -55,6 +55,13 @@ class MatureRows:
         columns = ("seq", "at", "action", "role", "likely", "own", "config")
         return replace(self, reward=given[kept], **{name: getattr(self, name)[kept] for name in columns})
 
+    def outside(self, spans: Sequence[tuple[float, float]]) -> MatureRows:
+        """The rows that were not decided within these times."""
+        out = np.zeros(self.at.size, dtype=np.bool_)
+        for since, until in spans:
+            out |= (self.at >= since) & (self.at <= until)
+        return self.rated(np.where(out, np.nan, self.reward).tolist()) if out.any() else self
+
     def configurations(self) -> list[int]:
         """The store's numbers of the configurations, in ascending order."""
         numbers: list[int] = np.unique(self.config).tolist()

@@ -19,7 +19,7 @@ from headway.observe.database import Connection, Database, placeholders
 from headway.observe.early_signals import expire
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
-from headway.observe.units import has_units, unit_signals
+from headway.observe.units import has_units, whole_signals
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
 Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
@@ -235,8 +235,7 @@ class _Settler:
             return []
         marks = placeholders(draws)
         rows = self._database.query(f"SELECT seq, at, id FROM decisions WHERE seq IN ({marks})", draws)
-        made_at = {seq: at for seq, at, _ in rows}
-        units = unit_signals(self._database, [raw for *_, raw in rows])
+        made_at, seqs = {seq: at for seq, at, _ in rows}, {bytes(raw): seq for seq, _, raw in rows}
         ratings: dict[int, dict[str, list[float]]] = {}
         # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         for seq, name_id, value in self._database.query(
@@ -249,11 +248,10 @@ class _Settler:
             (*draws,) * 3,
         ):
             ratings.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
-        for seq, _, raw in rows if units else ():
-            if raw in units:
-                ratings[seq] = {}
-                for _, name_id, value in units[raw]:
-                    ratings[seq].setdefault(self._name(name_id), []).append(value)
+        for raw, given in whole_signals(self._database, [raw for *_, raw in rows]).items():
+            whole = ratings[seqs[raw]] = {}
+            for name_id, value in given:
+                whole.setdefault(self._name(name_id), []).append(value)
         judged = []
         for seq in draws:
             # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.

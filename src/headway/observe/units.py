@@ -7,8 +7,9 @@ first one counts (`rows.LEADS`): its outcome is the whole unit's.
     unit_signals(database, ids)              # what was said about the units of these decisions, folded
     fold_attempts(connection)                # attempts that an older version stored as decisions with a link
 
-Money, time and tokens are added up. Of everything else the last word counts: of the last attempt or step that has it,
-and of the episode itself before any of its steps. A unit has failed if its last attempt or step has.
+Money, time and tokens are added up; the cost is missing if that of any attempt is unknown. Of everything else the last
+word counts: of the last attempt or step that has it, and of the episode itself before any of its steps. A unit has
+failed if its last attempt or step has.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headway.observe.totals import forget_totals
 ATTEMPT, PROXY = "attempt", "proxy:"  # the signal that links, and its rater: whoever links can hide a decision
 SUMMED = ("cost_usd", "latency_s", "prompt_tokens", "completion_tokens", "cached_tokens")
 _FAILED = "failed"
+_UNKNOWN = {"cost_unknown": "cost_usd"}  # a sum without a part that nobody knows would be too small
 _Place = tuple[int, int]  # position, and the store's number, which tells attempts with the same position apart
 _FIRST: _Place = (0, 0)
 _WHOLE: _Place = (2**62, 0)  # the place of what is said of an episode as a whole
@@ -60,6 +62,34 @@ def unit_signals(database: Database, ids: Collection[bytes]) -> dict[bytes, list
     return {decision: folded.get(unit, []) for decision, unit in unit_of.items()}
 
 
+def whole_signals(database: Database, draws: Sequence[bytes]) -> dict[bytes, list[tuple[int, float]]]:
+    """What was said (signal, value) of draws with attempts or steps: these are folded, and repeats added."""
+    if not draws or not has_units(database):
+        return {}
+    lead_of = {bytes(raw): bytes(raw) for raw in draws}
+    repeats = f"SELECT id, draw FROM decisions WHERE draw IN ({placeholders(draws)}) AND position IS NULL"
+    lead_of.update((bytes(raw), bytes(lead)) for raw, lead in database.query(repeats, draws))
+    units = {raw: said for raw, said in unit_signals(database, lead_of).items() if raw in lead_of}
+    whole: dict[bytes, list[tuple[int, float]]] = {lead_of[raw]: [] for raw in units}
+    for raw, said in units.items():
+        whole[lead_of[raw]] += [(name, value) for _, name, value in said]
+    alone = [raw for raw, lead in lead_of.items() if lead in whole and raw not in units]
+    for chunk in chunks(alone):
+        only = f"g.subject IN ({placeholders(chunk)}) AND {_LIVE}"
+        rows = database.query(f"SELECT g.subject, g.name_id, g.value FROM signals g WHERE {only}", chunk)
+        for raw, name, value in rows:
+            whole[lead_of[bytes(raw)]].append((name, value))
+    for chunk in chunks([*whole]):  # of a conversation; in the unit already if that is the episode
+        rows = database.query(
+            "SELECT d.id, g.name_id, g.value FROM decisions d JOIN signals g ON g.subject = d.episode "
+            f"WHERE d.id IN ({placeholders(chunk)}) AND (d.unit IS NULL OR d.unit <> d.episode) AND {_LIVE}",
+            chunk,
+        )
+        for raw, name, value in rows:
+            whole[bytes(raw)].append((name, value))
+    return whole
+
+
 def _folded(database: Database, units: Sequence[bytes], names: Mapping[int, str]) -> dict[bytes, list[UnitSignal]]:
     marks = placeholders(units)
     places = (
@@ -84,9 +114,12 @@ def _counting(given: Sequence[_Given], last: _Place, names: Mapping[int, str]) -
     latest: dict[int, _Place] = {}
     for place, _, name, _ in given:
         latest[name] = max(place, latest.get(name, _FIRST))
+    unknown = {(rater, _UNKNOWN[said]) for _, rater, name, _ in given if (said := names.get(name, "")) in _UNKNOWN}
     sums: dict[tuple[int, int], list[float]] = {}
     for place, rater, name, value in sorted(given):
         known = names.get(name, "")
+        if (rater, known) in unknown and latest[name] < _WHOLE:
+            continue
         if known in SUMMED and latest[name] < _WHOLE:
             sums.setdefault((rater, name), []).append(value)
         elif place == latest[name] and (known != _FAILED or place >= last):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from headway.project.decide.serving import Serving as Serving, Servings as Servings, acting_floor as acting_floor
     from headway.project.inspect import task_evidence as task_evidence, task_status as task_status
+    from headway.project.inspect.outages import outages as outages
     from headway.project.inspect.story import task_story as task_story
     from headway.project.inspect.worth import task_worth as task_worth
     from headway.project.learn import encoder_spec as encoder_spec, labelled_rows as labelled_rows, readable as readable

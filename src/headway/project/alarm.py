@@ -8,11 +8,12 @@ after the eighth by outcomes. A key in `trust_keys` counts like everybody.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from headway.nouns import Alarm, is_own, sentence
+from headway.nouns import Alarm, Outage, is_own, sentence
 from headway.observe import Jobs, dumps, loads
 from headway.project.prove.subject import current_policy
 from headway.project.publish import record_change
@@ -49,6 +50,7 @@ def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     Reads only what was decided and settled since the last check.
     """
     from headway.observe import ServedRows
+    from headway.project.inspect.outages import outages
     from headway.prove import LIMIT, find
 
     if task in project.servings.compared:
@@ -59,16 +61,20 @@ def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     if not served.update():
         return None
     mature = served.mature()
+    down = outages(project, task)
+    # An outage is not a change of quality, and it is told by itself. While one goes on, what is served without the
+    # upstream is compared with itself.
+    mature = mature.outside([(one.since, one.opened if one.until is None else one.until) for one in down])
     still_open = [alarm for alarm in alarms(project, task) if alarm.open]
     for alarm in still_open:
         mature = _without(project, task, served, mature, alarm.key)
-    changed = find(_stream_rows(project, task, served, mature), _known(project, task, mature))
+    changed = find(_stream_rows(project, task, served, mature, down), _known(project, task, mature))
     if changed is None:
         return None
     key = ""
     for name in _suspects(project, task, served, mature):
         others = _without(project, task, served, mature, name)
-        same = find(_stream_rows(project, task, served, others), _known(project, task, others), LIMIT / 2)
+        same = find(_stream_rows(project, task, served, others, down), _known(project, task, others), LIMIT / 2)
         if same is None or same.change.fall != changed.change.fall:
             key = name
             break
@@ -123,7 +129,9 @@ def _shares(project: Opened, task: str, served: ServedRows, rows: MatureRows) ->
     return served.without
 
 
-def _stream_rows(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> StreamRows:
+def _stream_rows(
+    project: Opened, task: str, served: ServedRows, rows: MatureRows, down: Sequence[Outage]
+) -> StreamRows:
     from headway.prove import StreamRows
 
     changes = project.ledger.entries(task, "promote", "rollback")
@@ -137,7 +145,8 @@ def _stream_rows(project: Opened, task: str, served: ServedRows, rows: MatureRow
         likely=rows.likely,
         own=rows.own,
         policy=rows.changes_before([entry.at for entry in changes]),
-        settings=rows.by_configuration(of_config),
+        settings=rows.by_configuration(of_config) * (len(down) + 1)
+        + rows.changes_before(sorted(outage.opened for outage in down if outage.open)),
         actions=rows.actions,
         roles=rows.roles,
     )

@@ -64,6 +64,8 @@ def application(
     server = Server(project, settings, log_requests=log_requests, worker=worker)
     server.document = document(project.catalogue)
     server.observers = _observers(project, settings)  # before the first decision
+    for _, start in project.catalogue.usable((kit, path) for kit in project.catalogue for path in kit.starts):
+        start(project)
     routes = Routes([*endpoints(project.catalogue), *endpoints_of((page,))])  # the page's files are not part of the API
     return RequestGuard(server, routes, Hosts(settings))
 

@@ -93,7 +93,7 @@ def _paths(kit: Kit) -> Iterator[str]:
         "observers", "stores", "tellers",
     ):  # fmt: skip
         yield from getattr(kit, what).values()
-    yield from (*kit.checks, *kit.erases)
+    yield from (*kit.checks, *kit.erases, *kit.starts, *kit.outages)
     for family in kit.families.values():
         yield from _strings(family)
     for command in (*kit.commands.values(), *kit.demos.values()):

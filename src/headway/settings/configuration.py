@@ -25,7 +25,7 @@ def config(task: TaskSettings) -> str:
         for key in fields_of(type(table))
         if key.setting.acts
     }
-    if task.unit != "decision":  # the others keep the hashes that they had before there were units
+    if task.unit == "episode":  # attempts change no draw: others keep the hashes that they had before there were units
         acting["unit"] = task.unit
     return json.dumps(_FORMER | acting, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 

@@ -81,10 +81,10 @@ def parse(
     root = SettingsTable(values, name, (), known, hint="" if values.keys() <= set(known) else kit_hint(catalogue))
     _check_kinds(root, catalogue)
     keys = task_keys(catalogue, root.table("tasks").values())
-    tasks = {name: task(name, table, catalogue) for name, table in root.named("tasks", keys)}
     hint = "A key is named by key_env and kept in that environment variable."
     servers = root.named("upstreams", KEYS["upstreams"], hint=hint)
     upstreams = {name: read(Upstream, table, name=name) for name, table in servers}
+    tasks = {name: task(name, table, catalogue, upstreams.keys()) for name, table in root.named("tasks", keys)}
     store = _store(_section(root, "store"), environ.get("HEADWAY_STORE_URL", ""), catalogue)
     tables = kit_tables(root, catalogue)
     return Settings(

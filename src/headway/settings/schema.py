@@ -151,9 +151,9 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @lru_cache(maxsize=1024)
-def _undeclared(name: str) -> TaskSettings:
+def _undeclared(name: str, routes: bool) -> TaskSettings:
     """A task that is created on first use; cached for every decision."""
-    return TaskSettings(name=name)
+    return TaskSettings(name=name, unit="request" if routes else "decision")
 
 
 class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -165,8 +165,12 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key_env: Variable = ""
     price_in: Annotated[float, _AMOUNT] = 0.0
     price_out: Annotated[float, _AMOUNT] = 0.0
+    price_cached: Annotated[float, _AMOUNT] | None = None  # of prompt tokens from its cache; None: as price_in
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
     max_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0  # per answer; 0: as in the request
+    # after so many failures in a row it is no candidate until a probe succeeds, this many seconds later; 0: never
+    breaker_failures: Annotated[int, Meta(ge=0, le=1_000)] = 5
+    breaker_wait_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -269,7 +273,7 @@ class Settings:
                 code="unknown_task",
                 hint=f"{did_you_mean(name, self.tasks)} Tasks are declared in {self.file}.",
             )
-        return _undeclared(name)
+        return _undeclared(name, bool(self.upstreams))
 
     def rewards(self, name: str) -> Rewards:
         """The task's rewards; a reward function is loaded from the project's directory."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 from types import MappingProxyType
 from typing import Any, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headway.decide import BUILT_IN, parse
 from headway.nouns import Catalogue, InvalidSettings, Kind, did_you_mean, load
@@ -39,7 +40,7 @@ _ENDPOINT = "endpoint"  # the encoder of a table { url, model }; not a name to w
 _Values = Mapping[str, Any]  # the keys that are read already
 
 
-def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
+def task(name: str, table: SettingsTable, catalogue: Catalogue, upstreams: Set[str] = frozenset()) -> TaskSettings:
     """The task that a table declares, with the kinds, families, encoders and action sets of a catalogue."""
     kind = kind_of(table, catalogue)
     traits = catalogue.kind(kind)
@@ -55,6 +56,13 @@ def task(name: str, table: SettingsTable, catalogue: Catalogue) -> TaskSettings:
     own = _own(traits, table, catalogue)
     task = read(TaskSettings, filled, special, name=name, kind=kind, traits=traits, own=own)
     _check_state(table, task)
+    if (
+        task.unit == "decision"
+        and kind == "choice"
+        and upstreams
+        and not upstreams.isdisjoint(task.actions or upstreams)
+    ):
+        task = replace(task, unit="request")  # a call that fails is tried elsewhere
     if task.sticky and task.unit == "episode":
         raise table.error("unit", 'no "episode" beside sticky = true: an episode that keeps to one draw is one already')
     _check_actions(table, task)

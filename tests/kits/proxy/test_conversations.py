@@ -89,8 +89,13 @@ def test_a_conversation_stays_with_the_upstream_that_it_failed_over_to(ways: Pro
     first, second, third = ways.decisions("moving")
     assert [answer.action for answer in (first, second, third)] == ["bad-status-500", "good", "good"]
     assert [answer.situation.step for answer in (first, second, third)] == [0, 1, 2]
-    assert [answer.draw_id for answer in (first, second, third)] == ["", "", second.id]
-    assert ways.outcome(first.id) == "failed"
+    assert [answer.draw_id for answer in (first, second, third)] == ["", first.id, first.id]
+    assert [answer.unit for answer in (first, second, third)] == ["", first.id, ""]
+    assert ways.outcome(first.id) == "pending"  # one draw, which the fallback rescued
+    with ways.open() as project:
+        assert project.query.counts("moving").units == 1
+        assert project.replay(second.id).exact
+        assert "attempt" in project.replay(third.id).gone
 
 
 def test_two_keys_never_share_a_conversation(ways: Proxy) -> None:

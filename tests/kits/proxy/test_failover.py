@@ -1,4 +1,4 @@
-"""If an upstream fails, another one is tried; each attempt is a decision with its own propensity."""
+"""If an upstream fails, another one is tried. The attempts of a request are one unit, with the first propensity."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ def test_a_failed_upstream_is_stored_and_another_one_answers(
     assert [candidate.name for candidate in second.candidates] == ["good"]
     assert second.situation.state["primary_failure_count"] == 1
     assert first.situation.text == second.situation.text
-    assert body["id"] == second.id
+    assert body["id"] == first.id
+    assert (second.unit, second.position, second.draw_id) == (first.id, 1, first.id)
     assert body["headway"]["failed"] == [{"decision": first.id, "upstream": first.action, "code": code}]
-    assert running.outcome(first.id) == "failed"
     assert running.labels(first.id)["failed"] == code
     assert running.signals(first.id).get("http_status", 0) == http_status
-    assert running.signals(second.id)["attempt"] == 2.0
-    assert running.labels(second.id)["attempt"] == first.id
-    assert running.outcome(second.id) == "pending"
+    with running.open() as project:
+        project.signal(first.id, reward=1.0)  # the client rates the request
+        assert project.outcome(first.id).status == "rewarded"
+        assert project.query.counts(task(how)).units == 1
 
 
 def test_the_propensity_of_each_attempt_is_exact_among_the_remaining_upstreams(proxy: Callable[..., Proxy]) -> None:
@@ -68,14 +69,15 @@ def test_the_propensity_of_each_attempt_is_exact_among_the_remaining_upstreams(p
     attempts = running.decisions()
     assert answer.status_code == 502
     assert answer.json()["error"]["code"] == "upstream_status"
-    assert answer.headers["x-headway-decision"] == attempts[-1].id
+    assert answer.headers["x-headway-decision"] == attempts[0].id
+    assert running.outcome(attempts[0].id) == "failed"
     assert [len(attempt.candidates) for attempt in attempts] == [4, 3, 2]  # three attempts are enough
     assert [attempt.propensity for attempt in attempts] == pytest.approx([1 / 4, 1 / 3, 1 / 2], abs=1e-12)
     tried = [attempt.action for attempt in attempts]
     assert len(set(tried)) == 3
     for place, item in enumerate(attempts):
         assert {one.name for one in item.candidates} == {"a", "b", "c", "d"} - set(tried[:place])
-        assert running.outcome(item.id) == "failed"
+        assert running.labels(item.id)["failed"] == "upstream_status"
     with running.open() as project:
         assert all(project.replay(attempt.id).exact for attempt in attempts)
 
@@ -104,8 +106,10 @@ def test_a_stream_can_fail_over_until_its_first_event(ways: Proxy, how: str) -> 
     assert text.endswith("data: [DONE]\n\n")
     assert WORDS[0] in text
     first, second = ways.decisions(how)
-    assert ways.outcome(first.id) == "failed"
-    assert json.loads(text.split("\n\n")[0].removeprefix("data: "))["id"] == second.id
+    assert second.unit == first.id
+    assert ways.signals(first.id)["failed"] == 1.0
+    assert ways.outcome(first.id) == "pending"  # it was answered
+    assert json.loads(text.split("\n\n")[0].removeprefix("data: "))["id"] == first.id
 
 
 @pytest.mark.parametrize(

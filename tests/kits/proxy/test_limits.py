@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headway
 from headway.kits.proxy import upstreams
+from headway.kits.proxy.breaker import Breakers
+from headway.kits.proxy.outages import OutageLog
 from headway.kits.proxy.upstreams import KeyFilter, Upstreams
+from headway.nouns.errors import Busy
 from headway.settings import Settings
 from tests.kits.proxy.conftest import ASK, Proxy
 from tests.kits.proxy.upstream import WORDS, Upstream
@@ -233,13 +238,13 @@ def capped(tmp_path_factory: pytest.TempPathFactory, running_upstream: Upstream)
     running.stop()
 
 
-def test_too_many_calls_at_once_are_refused_before_anything_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pathlib import Path
-
-    from headway.nouns.errors import Busy
-
+def test_too_many_calls_at_once_are_refused_before_anything_is_decided(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(upstreams, "MOST_CALLS", 2)
-    pool = Upstreams(Settings(directory=Path()), most_bytes=1000)
+    with headway.open(tmp_path, environ={}) as project:
+        breakers = Breakers({}, project.clock, OutageLog(project))
+    pool = Upstreams(Settings(directory=tmp_path), breakers, most_bytes=1000)
     first, second = pool.take(), pool.take()
     with pytest.raises(Busy, match="2 calls"):
         pool.take()

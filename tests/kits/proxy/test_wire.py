@@ -78,7 +78,8 @@ def test_a_failed_upstream_is_followed_by_another(
     answer = post(ways, path, body, how, stream=stream)
     assert answer.status_code == 200
     first, second = ways.decisions(how)[before:]
-    assert (ways.outcome(first.id), answer.headers["x-headway-decision"]) == ("failed", second.id)
+    assert (ways.signals(first.id)["failed"], answer.headers["x-headway-decision"]) == (1.0, first.id)
+    assert (second.unit, ways.outcome(first.id)) == (first.id, "pending")
 
 
 @pytest.mark.parametrize(("path", "body"), FORMATS)

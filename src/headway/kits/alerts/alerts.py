@@ -1,4 +1,4 @@
-"""Tells people about alarms: a webhook, a command, or both, as `[alerts]` in headway.toml says.
+"""Tells people about alarms and outages: a webhook, a command, or both, as `[alerts]` in headway.toml says.
 
     alerts = Alerts(clock)
     alerts.use(project)
@@ -28,13 +28,15 @@ import msgspec
 from headway.client import exit_words, run
 from headway.kits.alerts.settings import AlertSettings
 from headway.kits.models import CallFailed, Outgoing
-from headway.nouns import Alarm, Clock, HeadwayError, rfc3339
+from headway.kits.proxy import BEGUN, ENDED, tell, told
+from headway.nouns import Alarm, Clock, HeadwayError, Outage, document, rfc3339
 from headway.observe import Job, Jobs
 from headway.project import Project
 
 logger = logging.getLogger("headway.loop")
 KIND = "alert"
 _WORKER = "watch"
+_OLD_S = 86_400.0  # an outage that ended before is not told any more
 _LEASE_S = 3600.0
 _TRIES = 2
 _MOST_BYTES = 65_536
@@ -82,7 +84,8 @@ class Alerts:
             self.pump()
 
     def check(self, task: str) -> None:
-        """Queue alerts about alarms that have ended since the last call, whoever ended them."""
+        """Queue alerts about alarms that have ended since the last call, whoever ended them, and about outages."""
+        self._check_outages()
         before = self._open.get(task, set())
         if not before and self._project.ledger.heads(task).alarm is None:
             return
@@ -91,6 +94,18 @@ class Alerts:
             if alarm.seq in before and not alarm.open:
                 self.add(alarm)
         self._open[task] = {alarm.seq for alarm in alarms if alarm.open}
+
+    def _check_outages(self) -> None:
+        """Queue what nobody was told yet; of an outage that is over, that it was."""
+        if not (self._settings.webhook or self._settings.command):
+            return
+        for outage, level in told(self._project):
+            wanted = BEGUN if outage.open else ENDED
+            if level < wanted and self._clock() - (outage.until or outage.since) < _OLD_S:
+                tell(self._project, outage, wanted)
+                self._jobs.add(KIND, outage_body(outage, self._project), now=self._clock())
+                self._waiting = True
+        self.pump()
 
     def pump(self) -> None:
         """Finish what was sent, and start the next; returns at once."""
@@ -195,6 +210,20 @@ def alert_body(alarm: Alarm, project: str) -> dict[str, Any]:
         "at": rfc3339(alarm.at),
         **ended,
         "text": str(alarm) if alarm.open else f"The alarm has ended ({alarm.ended}): {alarm}",
+    }
+
+
+def outage_body(outage: Outage, project: Project) -> dict[str, Any]:
+    """What a receiver gets about an upstream that is down, or answers again."""
+    name, settings = project.settings.directory.resolve().name, project.settings
+    tasks = [task.name for task in settings.tasks.values() if outage.upstream in (task.actions or settings.upstreams)]
+    identifier = f"{name}-{outage.upstream}-{round(outage.since)}"
+    return {
+        "event": "outage" if outage.open else "outage_ended",
+        "id": identifier if outage.open else f"{identifier}-ended",
+        "project": name,
+        "task": ", ".join(tasks),
+        **document(outage),
     }
 
 

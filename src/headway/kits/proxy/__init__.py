@@ -1,11 +1,19 @@
 """proxy — OpenAI- and Anthropic-compatible endpoints that route over [upstreams.*].
 
-Takes: requests in either wire format.   Gives: the chosen upstream's answer; each call is a decision with its outcome.
+Takes: requests in either wire format.   Gives: the chosen upstream's answer; each request is a decision with its
+outcome, and each outage of an upstream a row.
 Never: keeps a key in a message, a log or an error.
 May import: serve, project, settings, observe, client, nouns.
 """
 
-from headway.nouns import Kit
+from typing import TYPE_CHECKING
+
+from headway.nouns import Kit, door
+
+if TYPE_CHECKING:
+    from headway.kits.proxy.outages import BEGUN as BEGUN, ENDED as ENDED, tell as tell, told as told
+else:
+    __all__, __getattr__ = door(__name__)
 
 KIT = Kit(
     name="proxy",
@@ -13,4 +21,7 @@ KIT = Kit(
     needs=("reply", "otel"),
     routes=("headway.kits.proxy.openai", "headway.kits.proxy.anthropic"),
     checks=("headway.kits.proxy.doctor:check",),
+    explains=("headway.kits.proxy.explained:explain",),
+    starts=("headway.kits.proxy.requests:started",),
+    outages=("headway.kits.proxy.outages:outages",),
 )

@@ -10,6 +10,7 @@ import time
 
 import msgspec
 
+from headway.kits.proxy.attempts import RATER
 from headway.kits.proxy.conversations import (
     Body,
     Conversation,
@@ -19,7 +20,7 @@ from headway.kits.proxy.conversations import (
     options_of,
     plain,
 )
-from headway.kits.proxy.relay import RATER, Relay
+from headway.kits.proxy.relay import Relay
 from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstream, pass_on, request_id
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.kits.proxy.wire import ApiFormat
@@ -124,18 +125,19 @@ def _continue(routing: Routing) -> None:
     """Continue a stored response: only the upstream that stored it can answer, so there is nothing to choose."""
     call = routing.call
     query = call.server.project.query
-    before = call.decision(routing.conversation.previous)
-    labels = [
-        signal.label for signal in query.signals(before.id) if signal.rater == RATER and signal.name == "http_status"
-    ]
-    if not labels or not labels[-1] or before.action not in routing.candidates:
+    before, ready = call.decision(routing.conversation.previous), routing.candidates
+    for attempt in reversed(query.request(before.id)):  # the last one that has an answer
+        for signal in query.signals(attempt.id, live=True):
+            if signal.rater == RATER and signal.name == "http_status" and signal.label:
+                routing.candidates, routing.previous = (attempt.action,), signal.label
+        if routing.previous:
+            break
+    if not routing.previous or routing.candidates[0] not in ready:
         raise UnknownName(
             f"{before.id!r} cannot be continued: its upstream did not store the response, or no longer exists.",
             code="unknown_response",
             hint="Send the whole conversation instead of previous_response_id.",
         )
-    routing.candidates = (before.action,)
-    routing.previous = labels[-1]
     routing.episode = before.situation.episode
 
 

@@ -108,6 +108,7 @@ class MessageStream(StreamState):
         self.usage = TokenUsage(
             prompt=self.usage.prompt if usage.prompt is None else usage.prompt,
             completion=self.usage.completion if usage.completion is None else usage.completion,
+            cached=self.usage.cached if usage.cached is None else usage.cached,
         )
 
 
@@ -120,4 +121,4 @@ def _usage(fields: Body) -> TokenUsage:
         count(usage.get(name)) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     ]
     prompt = None if parts[0] is None else sum(part or 0 for part in parts)
-    return TokenUsage(prompt=prompt, completion=count(usage.get("output_tokens")))
+    return TokenUsage(prompt=prompt, completion=count(usage.get("output_tokens")), cached=parts[1])

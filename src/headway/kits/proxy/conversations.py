@@ -40,6 +40,8 @@ class RequestOptions(strict):
     role: Annotated[str, Meta(max_length=200)] = ""
     episode: Name | None = None
     state: State | None = None
+    idempotency_key: Annotated[str, Meta(max_length=200)] = ""
+    request_id: Annotated[str, Meta(max_length=200)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ def plain(body: Body, name: str) -> Any:
 
 
 def options_of(call: Call, body: Body) -> RequestOptions:
-    """Role, episode and state from the URL, the headers or the body."""
+    """Role, episode, state and the client's names of the request, from the URL, the headers or the body."""
     raw = body.get("headway")
     sent = RequestOptions() if raw is None else msgspec.json.decode(raw, type=RequestOptions)
     role = call.header("x-headway-role") or sent.role
@@ -81,12 +83,18 @@ def options_of(call: Call, body: Body) -> RequestOptions:
         value = metadata.get("headway_role") if isinstance(metadata, dict) else None
         role = value if isinstance(value, str) else ""
     episode = call.params.get("episode") or call.header("x-headway-episode") or sent.episode
-    for what, name in (("role", role), ("episode", episode or "")):
+    named = call.header("idempotency-key") or sent.idempotency_key
+    request = call.header("x-client-request-id") or call.header("x-request-id") or sent.request_id
+    if len(request) > 200 or not request.isprintable():
+        request = ""  # proxies write it: not worth an error
+    for what, name in (("role", role), ("episode", episode or ""), ("idempotency key", named)):
         if len(name) > 200 or not name.isprintable():
             raise InvalidInput(
                 f"The {what} is not a valid name.", code="bad_name", hint="Use at most 200 printable characters."
             )
-    return RequestOptions(role=role, episode=episode or None, state=sent.state)
+    return RequestOptions(
+        role=role, episode=episode or None, state=sent.state, idempotency_key=named, request_id=request
+    )
 
 
 def conversation_name(task: str, key: str, conversation: Conversation) -> str | None:

@@ -15,6 +15,7 @@ from headway.kits.proxy.wire import (
     StreamState,
     TokenUsage,
     WholeAnswer,
+    cached,
     count,
     fields_of,
     malformed,
@@ -149,4 +150,8 @@ def _usage(fields: Body) -> TokenUsage:
     usage = plain(fields, "usage")
     if not isinstance(usage, dict):
         return TokenUsage()
-    return TokenUsage(prompt=count(usage.get("prompt_tokens")), completion=count(usage.get("completion_tokens")))
+    return TokenUsage(
+        prompt=count(usage.get("prompt_tokens")),
+        completion=count(usage.get("completion_tokens")),
+        cached=cached(usage, "prompt_tokens_details"),
+    )

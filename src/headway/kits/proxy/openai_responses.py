@@ -14,6 +14,7 @@ from headway.kits.proxy.wire import (
     StreamState,
     TokenUsage,
     WholeAnswer,
+    cached,
     count,
     fields_of,
     prepared,
@@ -91,4 +92,8 @@ def _usage(fields: Body) -> TokenUsage:
     usage = plain(fields, "usage")
     if not isinstance(usage, dict):
         return TokenUsage()
-    return TokenUsage(prompt=count(usage.get("input_tokens")), completion=count(usage.get("output_tokens")))
+    return TokenUsage(
+        prompt=count(usage.get("input_tokens")),
+        completion=count(usage.get("output_tokens")),
+        cached=cached(usage, "input_tokens_details"),
+    )

@@ -1,148 +1,16 @@
-"""A running upstream call: its measurements, and its events on their way to the client.
-
-Measurements have the rater `proxy:`, a name that no key can have. The client's `traceparent` is stored as the label of
-a signal of that name (its value is the sampled flag): in the state, policies would see it; in a column of its own,
-export, import and deletion would each need to handle it, while they already handle signals.
-"""
+"""The events of a streamed answer on their way to the client."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from headway.kits.proxy.attempts import Attempt
 from headway.kits.proxy.events import EventReader, StreamEvent
-from headway.kits.proxy.replies import StreamedReply, reply_details
 from headway.kits.proxy.upstreams import STREAM_TIMES, Slot, UpstreamAnswer, UpstreamFailed
-from headway.kits.proxy.wire import ApiFormat, StreamRewriter, TokenUsage, malformed
-from headway.nouns import Decision, HeadwayError, InvalidInput
-from headway.serve import Call, ErrorDetail
-from headway.settings import Upstream
+from headway.kits.proxy.wire import ApiFormat, StreamRewriter, malformed
+from headway.serve import ErrorDetail
 
-if TYPE_CHECKING:
-    from headway.kits.otel import CallSpan, Spans
-
-logger = logging.getLogger("headway.serve")
-RATER = "proxy:"
 _CLOSE_S = 1.0  # wait for the end of a stream after its last event
-
-
-@dataclass(slots=True, kw_only=True)
-class Attempt:
-    """One decision and the call that it led to."""
-
-    call: Call
-    wire: ApiFormat
-    upstream: Upstream
-    decision: Decision
-    traceparent: str
-    after: Decision | None = None  # the failed decision before it
-    number: int = 1
-    began: float = field(default_factory=time.perf_counter)
-    first_token_s: float | None = None
-    span: CallSpan | None = None
-    reply: StreamedReply | None = None  # collects a streamed answer that is kept
-    done: bool = False
-
-    def __post_init__(self) -> None:
-        if self.keeps:
-            self.reply = StreamedReply()
-        spans: Spans | None = self.call.server.observers.get("otel")
-        if spans is not None:
-            self.span = spans.call(self.wire.provider, self.wire.name, self.upstream, self.decision, self.traceparent)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the task keeps what upstreams answer."""
-        return self.call.server.project.settings.task(self.decision.task).keep_replies
-
-    async def finish(
-        self,
-        usage: TokenUsage,
-        *,
-        http_status: int = 0,
-        failed: str = "",
-        gone: bool = False,
-        reply: str = "",
-        **answer: str,
-    ) -> None:
-        """Store the signals and the kept reply, once. What cannot be stored is logged; the answer is sent anyway."""
-        if self.done:
-            return
-        self.done = True
-        if self.keeps and (reply or (self.reply is not None and (reply := self.reply.text))):
-            await self._keep(reply)
-        measured = {"latency_s": time.perf_counter() - self.began, **self._counts(usage)}
-        if self.first_token_s is not None:
-            measured["first_token_s"] = self.first_token_s
-        if http_status:
-            measured["http_status"] = float(http_status)
-        if failed:
-            measured["failed"] = 1.0
-        if gone:
-            measured["client_gone"] = 1.0
-        if self.span is not None:
-            self.span.end(measured, failed=failed, **answer)
-        if self.after is not None:
-            measured["attempt"] = float(self.number)
-        if self.traceparent:
-            measured["traceparent"] = float(int(self.traceparent[-2:], 16) & 1)
-        labels = {
-            "failed": failed,
-            "http_status": answer.get("upstream_id", ""),
-            "attempt": self.after.id if self.after is not None else "",
-            "traceparent": self.traceparent,
-        }
-        await self._store(measured, labels)
-
-    async def _keep(self, text: str) -> None:
-        project = self.call.server.project
-        details = reply_details(
-            text,
-            project.redact,
-            upstream=self.upstream.name,
-            role=self.decision.situation.role,
-            latency_s=time.perf_counter() - self.began,
-        )
-        try:
-            await asyncio.wrap_future(project.store.submit_details(self.decision.id, details))
-        except HeadwayError as error:
-            logger.warning("reply of %s not kept: %s", self.decision.id, error.message)
-
-    def _counts(self, usage: TokenUsage) -> dict[str, float]:
-        """Tokens and their cost. An unknown cost is omitted; a free upstream costs 0."""
-        counts: dict[str, float] = {}
-        if usage.prompt is not None:
-            counts["prompt_tokens"] = float(usage.prompt)
-        if usage.completion is not None:
-            counts["completion_tokens"] = float(usage.completion)
-        cost = 0.0
-        for tokens, price in ((usage.prompt, self.upstream.price_in), (usage.completion, self.upstream.price_out)):
-            if price and tokens is None:
-                return counts
-            cost += (tokens or 0) * price / 1e6
-        counts["cost_usd"] = cost
-        return counts
-
-    async def _store(self, measured: Mapping[str, float], labels: Mapping[str, str]) -> None:
-        project = self.call.server.project
-        rows = []
-        for name, value in measured.items():
-            try:
-                rows += project.checked_signals(
-                    self.decision.id, {name: value}, rater=RATER, label=labels.get(name, "")
-                )
-            except InvalidInput as error:  # the task's reward table defines this signal differently
-                logger.warning("signal=%s of %s not stored: %s", name, self.decision.id, error.message)
-        try:
-            await asyncio.wrap_future(project.submit_signals(rows))
-        except HeadwayError as error:
-            logger.warning("signals of %s not stored: %s", self.decision.id, error.message)
-            return
-        self.call.server.metrics.count("signals", "all", len(rows))
 
 
 class Relay:
@@ -260,6 +128,7 @@ class Relay:
             http_status=self._answer.status,
             failed=failed,
             gone=gone,
+            partial=not (self._rewriter.complete or self._rewriter.finished),
             upstream_id=self._rewriter.upstream_id,
             model=self._rewriter.model,
         )

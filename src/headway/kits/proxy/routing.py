@@ -1,9 +1,9 @@
 """Route one request: decide, call the upstream, fall back to another one, and store the outcome.
 
-Every attempt is a separate decision. The first is drawn among all candidates. If its upstream fails, that decision is
-stored as failed, and the same policy draws the next one among the remaining candidates. Its propensity is exact for
-that candidate set; `primary_failure_count` in its state tells why the set is smaller. A request is never retried on the
-same upstream, and not at all once the client has received a byte.
+A request is one decision, and its attempts are stored inside it. The first upstream is drawn among those whose breaker
+is closed; its action and propensity are the request's. If it fails, the same policy draws the next one among the rest:
+that is an attempt of the same request (`unit`, `position`), with an exact propensity of its own that never counts as
+evidence. A call is never retried on the same upstream, and not at all once the client has received a byte.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from headway.kits.proxy.attempts import INTERRUPTED, TOO_SMALL, Attempt
 from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, conversation_name
-from headway.kits.proxy.relay import Attempt, Relay
+from headway.kits.proxy.relay import Relay
 from headway.kits.proxy.replies import whole_reply
+from headway.kits.proxy.requests import FAILURES, Resumed, detail_of, resume
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
 from headway.nouns import Decision, HeadwayError
@@ -53,63 +55,146 @@ class Routing:
     query: str = ""
     previous: str = ""  # Responses: the upstream's id of the previous response
     episode: str | None = None
+    first: Decision | None = None  # of the request
+    made: int = 0  # its attempts so far
+    _missed: set[str] = field(default_factory=set)  # upstreams whose outage sent this request elsewhere
 
     async def answer(self, slot: Slot) -> Reply | Stream:
         """The answer of the first upstream that does not fail."""
         settings = self.call.server.project.settings
-        traceparent = traceparent_of(self.call.header("traceparent"))
         left, failures = list(self.candidates), list[tuple[Decision, UpstreamFailed]]()
+        before: Attempt | None = None
+        if self.options.idempotency_key:
+            slot.name(self._named)
+            if (resumed := await self._resumed()) is not None:
+                left = self._carry_on(resumed)
         while True:
-            decision = await self._decide(left, len(failures))
+            decision = await self._draw(tuple(left), failures)
             upstream = settings.upstream(decision.action)
             attempt = Attempt(
                 call=self.call,
                 wire=self.wire,
                 upstream=upstream,
+                breakers=self.upstreams.breakers,
                 decision=decision,
-                traceparent=traceparent,
-                after=failures[-1][0] if failures else None,
-                number=len(failures) + 1,
+                request=self.first or decision,
+                traceparent=traceparent_of(self.call.header("traceparent")),
+                client_request=self.options.request_id,
+                after=before.decision if before is not None else None,
+                number=self.made,
             )
+            if before is not None:
+                attempt.began = before.ended
             try:
                 return await self._try(attempt, slot, failures)
             except UpstreamFailed as error:
-                await attempt.finish(TokenUsage(), http_status=error.http_status, failed=error.code)
+                await attempt.finish(
+                    TokenUsage(),
+                    http_status=error.http_status,
+                    failed=error.code,
+                    retry_after_s=float(error.retry_after or 0.0),
+                )
                 logger.warning("upstream=%s failed=%s status=%d", upstream.name, error.code, error.http_status)
                 failures.append((decision, error))
                 left.remove(decision.action)
                 if not left or len(failures) == MOST_ATTEMPTS:
-                    raise NoUpstreamAnswered(decision, error) from error
+                    raise NoUpstreamAnswered(attempt.request, error) from error
+                self._went_elsewhere(() if error.code == TOO_SMALL else (decision.action,))
+                before = attempt
+            except asyncio.CancelledError:
+                await asyncio.shield(attempt.finish(TokenUsage(), gone=True))
+                raise
+            except BaseException:
+                await attempt.finish(TokenUsage(), failed=INTERRUPTED)
+                raise
 
-    async def _decide(self, left: list[str], failures: int) -> Decision:
-        project = self.call.server.project
+    # -- the draw
+
+    async def _draw(self, ready: tuple[str, ...], failures: list[tuple[Decision, UpstreamFailed]]) -> Decision:
+        """The decision of the next attempt, among those that are not down: their state is fixed before the draw."""
+        breakers = self.upstreams.breakers
+        offer = breakers.offer(ready)
+        drawn = ""
+        try:
+            decision, new = await self._decide(offer.names, offer.left_out, len(failures))
+            drawn = decision.action if new else ""
+        finally:
+            breakers.settle(offer, drawn)
+        if not new and self.first is None and (resumed := await self._resumed()) is not None:
+            return await self._draw(tuple(self._carry_on(resumed)), failures)  # another worker was faster
+        if self.first is None:
+            self.first = decision
+        self.made += 1
+        self._went_elsewhere(offer.left_out)
+        return decision
+
+    def _went_elsewhere(self, upstreams: tuple[str, ...]) -> None:
+        """Count this request once for each upstream that was down."""
+        for name in upstreams:
+            if name not in self._missed:
+                self._missed.add(name)
+                self.upstreams.breakers.elsewhere(name)
+
+    def _situation(self, failures: int) -> tuple[str, dict[str, Any]]:
+        """The text and the state that the policy sees."""
         state = {**self.conversation.state, **(self.options.state or {})}
-        before = state.get("primary_failure_count", 0)
-        state["primary_failure_count"] = failures + (before if isinstance(before, int) else 0)
-        sticky = project.settings.task(self.task).sticky
-        episode = self.options.episode or self.episode
-        if episode is None and sticky:
-            episode = conversation_name(self.task, self.call.key, self.conversation)
+        before = state.get(FAILURES, 0)
+        state[FAILURES] = failures + (before if isinstance(before, int) else 0)
+        return self.conversation.shortened(self.call.server.project.redact), state
 
-        text = self.conversation.shortened(project.redact)
+    async def _decide(self, names: tuple[str, ...], left_out: tuple[str, ...], failures: int) -> tuple[Decision, bool]:
+        project = self.call.server.project
+        settings = project.settings.task(self.task)
+        episode = self.options.episode or self.episode
+        if episode is None and settings.sticky:
+            episode = conversation_name(self.task, self.call.key, self.conversation)
+        text, state = self._situation(failures)
         details: Details = {"state": state, "episode": episode, "role": self.options.role, "key": self.call.key}
+        if self.first is None:
+            if self.options.idempotency_key:
+                details["idempotency_key"] = self.options.idempotency_key
+        elif settings.unit == "request":
+            details["unit"], details["position"] = self.first.id, self.made
         if self.task in project.servings.slow:  # puts the vector into the cache before the decision
-            await self.call.in_thread(project.servings.prepare, project.settings.task(self.task), [text])
-        # After a failure, this is a second draw in the same episode, which keeps its first draw.
-        ask = Ask(self.task, text, left, details)
-        stored, _ = await asyncio.wrap_future(project.submit_ask(ask, opening=not failures))
+            await self.call.in_thread(project.servings.prepare, settings, [text])
+        ask = Ask(self.task, text, names, details)
+        storing = project.submit_ask(ask, opening=self.first is None, details=(detail_of(left_out),))
+        stored = await asyncio.wrap_future(storing)
         self.call.server.metrics.count("decisions", self.task)
         return stored
+
+    # -- a request that was seen before
+
+    @property
+    def _named(self) -> str:
+        """The id of the request that its client has named."""
+        query = self.call.server.project.query
+        return query.keyed_id(self.task, self.call.key, self.options.idempotency_key)
+
+    async def _resumed(self) -> Resumed | None:
+        """The request of the same idempotency key, if there is one that is over."""
+        project = self.call.server.project
+        text, state = self._situation(0)
+        return await self.call.in_thread(
+            resume, project, self._named, project.redact(text), project.redact.state(state)
+        )
+
+    def _carry_on(self, resumed: Resumed) -> list[str]:
+        """The upstreams that may answer it now."""
+        self.first, self.made = resumed.first, resumed.made
+        return [resumed.served] if resumed.served in self.candidates else list(self.candidates)
+
+    # -- the call
 
     async def _try(
         self, attempt: Attempt, slot: Slot, failures: list[tuple[Decision, UpstreamFailed]]
     ) -> Reply | Stream:
-        upstream, decision = attempt.upstream, attempt.decision
-        added = DecisionFields(id=decision.id, extras=_extras(decision, failures), previous=self.conversation.previous)
+        upstream, request = attempt.upstream, attempt.request
+        added = DecisionFields(id=request.id, extras=_extras(attempt, failures), previous=self.conversation.previous)
         body = dict(self.body)
         if self.previous:
             body["previous_response_id"] = msgspec.Raw(msgspec.json.encode(self.previous))
-        headers = {"x-headway-decision": decision.id}
+        headers = {"x-headway-decision": request.id}
         until = time.monotonic() + upstream.timeout_s
         answer = await open_upstream(
             self.call,
@@ -127,7 +212,7 @@ class Routing:
                 refusal = await answer.beginning(until)
                 if self.wire.too_long(refusal):
                     why = "has a context window that is too small"
-                    raise UpstreamFailed(upstream.name, "upstream_too_small", why, http_status=answer.status)
+                    raise UpstreamFailed(upstream.name, TOO_SMALL, why, http_status=answer.status)
                 await attempt.finish(TokenUsage(), http_status=answer.status)
                 return pass_on(self.wire, answer, refusal, headers)
             if self.conversation.stream:
@@ -157,7 +242,7 @@ class Routing:
 
 
 class NoUpstreamAnswered(HeadwayError):
-    """Every upstream that was tried has failed; `decision` is the last attempt."""
+    """Every upstream that was tried has failed; `decision` is the request's."""
 
     def __init__(self, decision: Decision, error: UpstreamFailed) -> None:
         super().__init__(error.message, code=error.code, hint=error.hint)
@@ -208,13 +293,14 @@ def request_id(answer: UpstreamAnswer) -> dict[str, str]:
     return {"x-request-id": name} if usable else {}
 
 
-def _extras(decision: Decision, failures: list[tuple[Decision, UpstreamFailed]]) -> dict[str, Any]:
+def _extras(attempt: Attempt, failures: list[tuple[Decision, UpstreamFailed]]) -> dict[str, Any]:
+    request = attempt.request
     extras: dict[str, Any] = {
-        "decision": decision.id,
-        "task": decision.task,
-        "upstream": decision.action,
-        "policy": decision.policy,
-        "propensity": decision.propensity,
+        "decision": request.id,
+        "task": request.task,
+        "upstream": attempt.decision.action,
+        "policy": request.policy,
+        "propensity": request.propensity,
     }
     if failures:
         extras["failed"] = [

@@ -17,8 +17,10 @@ from math import ceil
 from weakref import WeakKeyDictionary
 
 from headway.kits.models import CallFailed
+from headway.kits.proxy.breaker import Breakers
+from headway.kits.proxy.outages import OutageLog
 from headway.kits.proxy.pool import AsyncAnswer, AsyncOutgoing
-from headway.nouns import Busy, HeadwayError, Unavailable, mark
+from headway.nouns import Busy, Conflict, HeadwayError, Unavailable, mark
 from headway.serve import Server
 from headway.settings import Settings, TaskSettings, Upstream
 
@@ -94,26 +96,42 @@ class UpstreamAnswer:
 
 
 class Slot:
-    """One of the calls that may run at once. `free` may be called more than once."""
+    """One of the requests that may run at once. `free` may be called more than once."""
 
-    __slots__ = ("_upstreams",)
+    __slots__ = ("_request", "_upstreams")
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams: Upstreams | None = upstreams
+        self._request = ""
         upstreams.calls += 1
+
+    def name(self, request: str) -> None:
+        """The request is one that its client may repeat; raises Conflict while it runs already."""
+        assert self._upstreams is not None, "it is taken"
+        if request in self._upstreams.running:
+            raise Conflict(
+                "A request with this idempotency key is being answered.",
+                code="request_in_progress",
+                hint="Wait for its answer, or use another key for another request.",
+            )
+        self._upstreams.running.add(request)
+        self._request = request
 
     def free(self) -> None:
         if self._upstreams is not None:
             self._upstreams.calls -= 1
+            self._upstreams.running.discard(self._request)
             self._upstreams = None
 
 
 class Upstreams:
     """The model servers of a project. Belongs to one event loop."""
 
-    def __init__(self, settings: Settings, *, most_bytes: int) -> None:
+    def __init__(self, settings: Settings, breakers: Breakers, *, most_bytes: int) -> None:
         self.settings = settings
+        self.breakers = breakers
         self.calls = 0
+        self.running = set[str]()  # requests with an idempotency key, by the id of their decision
         self._most_bytes = most_bytes
         self._pool = AsyncOutgoing(connections=MOST_CALLS)
         self._warned: set[str] = set()
@@ -227,8 +245,10 @@ def upstreams_of(server: Server) -> Upstreams:
     upstreams = _known.get(server)
     if upstreams is None:
         settings = server.project.settings
-        upstreams = _known[server] = Upstreams(settings, most_bytes=server.settings.max_batch_bytes)
+        breakers = Breakers(settings.upstreams, server.project.clock, OutageLog(server.project))
+        upstreams = _known[server] = Upstreams(settings, breakers, most_bytes=server.settings.max_batch_bytes)
         server.metrics.gauge("upstream_calls", "Calls to upstreams that are running.", lambda: upstreams.calls)
+        server.metrics.gauge("upstreams_down", "Upstreams whose breaker is open.", lambda: len(breakers.down))
     return upstreams
 
 

@@ -28,6 +28,7 @@ class TokenUsage:
 
     prompt: int | None = None
     completion: int | None = None
+    cached: int | None = None  # of the prompt, from the upstream's cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +132,12 @@ def prepared(body: Body, upstream: Upstream, limits: tuple[str, ...]) -> Body:
             if not isinstance(limit, int) or limit > upstream.max_tokens:
                 fields[name] = raw(upstream.max_tokens)
     return fields
+
+
+def cached(usage: Mapping[str, Any], name: str) -> int | None:
+    """The tokens that came from the cache, as OpenAI's formats say it."""
+    details = usage.get(name)
+    return count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
 
 def count(value: Any) -> int | None:

@@ -28,7 +28,6 @@ from headway.nouns import (
     Source,
     decision_id,
     hook,
-    is_episode,
 )
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import UNNAMED, Details, Offer, checked_source, is_comparison, named_id, situation_of
@@ -109,10 +108,12 @@ def decide(
     return stored
 
 
-def submit_ask(project: Opened, ask: Ask, *, opening: bool = True) -> Future[tuple[Decision, bool]]:
+def submit_ask(
+    project: Opened, ask: Ask, *, opening: bool = True, details: tuple[Detail, ...] = ()
+) -> Future[tuple[Decision, bool]]:
     """`decide` for callers that must not block: the decision once it is durable, and whether it is new.
 
-    Without `opening` it draws inside its episode, whose earlier draw stays valid.
+    Without `opening` it draws inside its episode, whose earlier draw stays valid. `details` are stored with it.
     """
     outcome: Future[tuple[Decision, bool]] = Future()
     outcome.set_running_or_notify_cancel()  # a disconnected client cannot cancel a write
@@ -137,7 +138,8 @@ def submit_ask(project: Opened, ask: Ask, *, opening: bool = True) -> Future[tup
         submit(project, [considered]).add_done_callback(stored)
 
     considered = one(project, ask)
-    store(considered if opening else considered._replace(opening=False), lambda error: _repeated(project, ask, error))
+    considered = considered._replace(opening=opening and considered.opening, details=(*considered.details, *details))
+    store(considered, lambda error: _repeated(project, ask, error)._replace(details=details))
     return outcome
 
 
@@ -196,7 +198,9 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             seed = int.from_bytes(drawn, "little") if project.seeds is None else project.seeds.next()
         if first is not None and any(candidate.name == first.action for candidate in offered):
             seed, draw = first.seed, sticky(first, offered)
-            (decision,) = _decisions(project, serving, offered, [(situation, seed, draw, details)], first.id)
+            (decision,) = _decisions(
+                project, serving, offered, [(situation, seed, draw, details)], first.draw_id or first.id
+            )
             considered[place] = Considered(decision, serving, False)
             continue
         author: Author = ""
@@ -283,7 +287,7 @@ def _decisions(
                 seed=seed,
                 at=now,
                 source=project.source if "source" not in details else source_of(project, details),
-                draw_id=draw_id or ("" if not unit or is_episode(unit) else unit),
+                draw_id=draw_id or details.get("draw") or "",
                 assigned="" if not draw.assigned else serving.canary if draw.assigned == "canary" else serving.ref,
                 state_seq=serving.state_seq,
                 key=details.get("key", ""),
@@ -333,7 +337,7 @@ def record(
         source=source_of(project, details, "imported"),
     )
     if unit := details.get("unit"):
-        draw = "" if is_episode(unit) else unit
+        draw = details.get("draw", "")
         decision = replace(decision, unit=unit, position=details.get("position") or 0, draw_id=draw)
     (stored,) = project.store.add([decision], {decision.config_hash: '{"encoder":""}'})
     _remember(project, (stored,))

@@ -26,7 +26,7 @@ _MOST_CANDIDATES = 10_000
 _MOST_TEXT = 1_000_000
 _NOTHING: State = {}
 UNNAMED = {"key", "source", "state", "role", "episode", "step"}  # fields that give a decision no id
-_ASIDE = {"key", "id", "source", "idempotency_key", "unit", "position"}  # fields that a policy does not see
+_ASIDE = {"key", "id", "source", "idempotency_key", "unit", "position", "draw"}  # fields that a policy does not see
 
 
 class Details(TypedDict, total=False):
@@ -43,6 +43,7 @@ class Details(TypedDict, total=False):
     idempotency_key: str | None  # the client's name of the request: the same one twice is the same decision
     unit: str | None  # the first decision of the request that this one is a later attempt of
     position: int | None  # the number of that attempt, from 1
+    draw: str  # the decision whose draw it belongs to: set by `of_unit`
 
 
 def situation_of(task: str, text: str, details: Details, redact: Redactor) -> Situation:

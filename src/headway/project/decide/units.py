@@ -85,4 +85,5 @@ def of_unit(
         position = 1
     if not isinstance(position, int) or not 0 < position < 2**31:
         raise InvalidInput(f"The position is {position!r}, expected a whole number from 1.", code="bad_unit")
-    return {**details, "unit": first.unit or first.id, "position": position}
+    whole = first.unit or first.id
+    return {**details, "unit": whole, "position": position, "draw": first.draw_id or whole}

@@ -20,6 +20,7 @@ from headway.nouns import (
     TaskVerdict,
     conclusion,
     hook,
+    id_bytes,
     most_apart,
     parse_decision_id,
     rfc3339,
@@ -28,6 +29,7 @@ from headway.observe import loads
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.serving import drew
 from headway.project.experiment import experiment
+from headway.project.inspect.outages import outages
 from headway.project.inspect.worth import task_worth
 from headway.project.prove.cost import dated
 from headway.project.prove.episodes import unit_sentences
@@ -69,6 +71,8 @@ def explain(project: Opened, decision: str) -> Explanation:
     again, more = None, dict[str, Any]()
     for _, explains in project.catalogue.usable((kit, path) for kit in project.catalogue for path in kit.explains):
         more |= explains(project, stored)
+    if len(more.get("attempts") or ()) > 1:
+        values = dict(project.query.values([id_bytes(stored.id)]).get(id_bytes(stored.id), {}))
     if "why" not in more:
         again, gone = _asked_again(project, stored)
         more["why"] = f"not known any more: {gone}" if again is None else again.why
@@ -161,10 +165,12 @@ def _asked_again(project: Opened, decision: Decision) -> tuple[Acted | None, str
         known = "only its probabilities were" if decision.propensity_known else "not even its probabilities were"
         return None, f"the decision was made elsewhere; {known} recorded"
     source = decision
-    if decision.draw_id and not decision.unit:  # an attempt of a request was drawn by itself
+    if decision.draw_id and not decision.position:  # an attempt was drawn for itself
         drawn = project.query.find(decision.draw_id)
         if drawn is None:
             return None, f"the draw {decision.draw_id} that it repeats was deleted"
+        if drawn.action != decision.action:
+            return None, f"it repeats the attempt that followed the draw {decision.draw_id}"
         source = drawn
     body = loads(project.query.config(source.config_hash))
     try:
@@ -230,6 +236,7 @@ def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
         next=step_of(stands, _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
+        outages=tuple(outages(project, name, recent=True)),
         warnings=_warnings(project, name),
         worth=task_worth(project, name) if counts.decisions else None,
     )

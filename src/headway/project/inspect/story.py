@@ -1,4 +1,4 @@
-"""The story of a task: who decided, what was learned, proven, promoted, tried, taken back, changed and deleted."""
+"""The story of a task: who decided, what was learned, proven, promoted, tried, taken back, changed, deleted or down."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from headway.nouns import HeadwayError, StoryEvent, StoryKind, TaskStory, conclu
 from headway.observe import config_changes, first_decision, loads
 from headway.project.alarm import settings_of
 from headway.project.inspect import verdict_on
+from headway.project.inspect.outages import outages
 from headway.promote import Entry, setting_changes
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def task_story(project: Opened, task: str) -> TaskStory:
     """Every event of a task, oldest first; repeated proofs with the same verdict are told once."""
     name = project.settings.task(task).name
     events = [*_started(project, name), *_ledger(project, name), *_proofs(project, name), *_settings(project, name)]
+    events += _outages(project, name)
     return TaskStory(task=name, events=tuple(sorted(events, key=lambda event: (event.at, _ORDER.get(event.kind, 1)))))
 
 
@@ -32,6 +34,13 @@ def _started(project: Opened, task: str) -> Iterator[StoryEvent]:
         yield StoryEvent(
             at=first.at, kind="started", text=f"The first decision was made, by {first.policy}.", policy=first.policy
         )
+
+
+def _outages(project: Opened, task: str) -> Iterator[StoryEvent]:
+    for outage in outages(project, task):
+        yield StoryEvent(at=outage.since, kind="outage", text=f"Outage: {outage}")
+        if outage.until is not None:
+            yield StoryEvent(at=outage.until, kind="outage", text=f"{outage.upstream!r} answers again.")
 
 
 def _settings(project: Opened, task: str) -> Iterator[StoryEvent]:
