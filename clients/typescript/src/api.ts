@@ -383,6 +383,24 @@ export interface ExperimentsAnswer {
   experiments: ExperimentAnswer[];
 }
 
+/** One call of a request: where it went, how it ended, and what it took. */
+export interface ExplainedAttempt {
+  id: string;
+  upstream: string;
+  at: string;
+  propensity: number | null;
+  status: string;
+  code: string;
+  http_status?: number;
+  latency_s?: number;
+  first_token_s?: number;
+  prompt_tokens?: number;
+  completion_tokens?: number;
+  cached_tokens?: number;
+  cost_usd?: number;
+  left_out: string[];
+}
+
 /** How a decision was made: policy, reason, probabilities and outcome. */
 export interface ExplanationAnswer {
   id: string;
@@ -408,6 +426,9 @@ export interface ExplanationAnswer {
   why: string;
   heads?: Record<string, DrawnHead>;
   reply?: ReplyText;
+  request?: string;
+  attempts?: ExplainedAttempt[];
+  served?: string;
   confidence: number | null;
 }
 
@@ -694,6 +715,18 @@ export interface NextStepAnswer {
 }
 
 export type Nothing = Record<string, never>;
+
+/** An upstream that did not answer, as its breaker saw it: who, since when, until when, and what it led to. */
+export interface Outage {
+  upstream: string;
+  since: string;
+  opened: string;
+  until: string | null;
+  code: string;
+  failures: number;
+  elsewhere: number;
+  text: string;
+}
 
 /** The reward of a decision, from its signals under one reward version. */
 export interface OutcomeAnswer {
@@ -1211,6 +1244,7 @@ export interface TaskAnswer {
   next: NextStepAnswer;
   kit_missing: string | null;
   alarms: AlarmAnswer[];
+  outages: Outage[];
   warnings: string[];
   verdict: TaskVerdictAnswer | null;
   unit: string;
