@@ -22,7 +22,7 @@ def status(session: Session) -> None:
 
 
 def _made(task: TaskStatus) -> str:
-    made = number(task.decisions)
+    made = number(task.units if task.unit == "request" else task.decisions)
     return f"{made} in {task.units:,} episodes" if task.unit == "episode" else made
 
 
