@@ -47,6 +47,17 @@ def test_a_project_moves_to_postgresql_and_back(
     assert contents(here) == before, "the file is unchanged"
 
 
+@pytest.mark.parametrize("target", [".", "", ".headway/headway.db", "link"])
+def test_a_store_is_not_copied_onto_itself(
+    target: str, played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(played, tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    Path("link").symlink_to(tmp_path / "mine")
+    done = headway("data", "copy", ".", target, "--json")
+    assert (done.code, done.error["code"]) == (1, "copy_onto_itself")
+
+
 def test_a_missing_store_is_named(tmp_path: Path, url: str) -> None:
     done = headway("data", "copy", tmp_path / "nothing.db", url, "--json")
     assert (done.code, done.error["code"]) == (1, "no_store")

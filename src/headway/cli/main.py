@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,7 @@ import click
 from headway.cli.in_use import known, working_in
 from headway.cli.output import Output
 from headway.cli.verbs import command_at, json_option, project_option, unknown_command, write_examples
-from headway.nouns import Command, HeadwayError
+from headway.nouns import Command, HeadwayError, MissingExtra
 
 GROUPS = ("Start", "Loop", "Look", "More")
 _FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit
@@ -112,6 +113,12 @@ def run(arguments: Sequence[str]) -> int:
     except HeadwayError as error:
         Output(json=as_json).error(error)
         return 1
+    except ModuleNotFoundError as error:
+        extra = _extra_with(error.name or "")
+        if not extra:
+            raise
+        Output(json=as_json).error(MissingExtra("This command", (error.name or "").partition(".")[0], extra))
+        return 1
     except BrokenPipeError:
         # The rest of the buffer has no reader: without this, the interpreter reports an error on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -126,6 +133,22 @@ def run(arguments: Sequence[str]) -> int:
         Output(json=as_json).failure({"code": "interrupted", "message": "Interrupted.", "hint": ""})
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _extra_with(module: str) -> str:
+    """The first extra of ours that installs the package of a module; nothing if none does."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    package = module.partition(".")[0]
+    try:
+        lines = requires("headway") or []
+    except PackageNotFoundError:
+        return ""
+    for line in lines:
+        name, _, extra = line.replace("'", '"').partition('extra == "')
+        if extra and re.split(r"[^\w-]", name, maxsplit=1)[0].replace("-", "_").lower() == package.lower():
+            return extra.partition('"')[0]
+    return ""
 
 
 def _usage_error(error: click.UsageError, as_json: bool) -> int:

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from headway.nouns import Conflict, Progress
@@ -51,8 +52,7 @@ class Copied:
 
 def copy(source: Database, target: Database, *, progress: Progress | None = None, size: int = _PAGE) -> Copied:
     """Copy the source into the target; raises Conflict and writes nothing if the target holds other rows."""
-    if source.name == target.name and source.engine == target.engine == "sqlite":
-        raise Conflict(f"{source.name} is both the source and the target.", code="copy_onto_itself")
+    check_apart(source, target)
     in_target = target.tables()
     tables = {
         name: table for name, table in source.tables().items() if name in in_target and not table.derived
@@ -87,6 +87,17 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
         if progress is not None:
             progress("verify", done, total)
     return Copied(rows=rows, written=written, sha256=digests)
+
+
+def check_apart(source: Database, target: Database) -> None:
+    """Raise Conflict if both are one store; before they are locked: the second lock would wait for the first."""
+    files = source.engine == target.engine == "sqlite"
+    if Path(source.name).samefile(target.name) if files else source.name == target.name:
+        raise Conflict(
+            f"{source.name} is both the source and the target.",
+            code="copy_onto_itself",
+            hint="Name another file, folder or URL as the target. Nothing was written.",
+        )
 
 
 def _check_same(source: Database, target: Database, name: str, table: StoreTable, size: int) -> None:

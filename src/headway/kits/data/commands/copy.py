@@ -27,12 +27,14 @@ def copy(session: Session, source: str, target: str) -> None:
     store that headway.toml or HEADWAY_STORE_URL names. An interrupted copy continues where it stopped; at the end both
     stores are compared.
     """
-    from headway.kits.data.copy_store import copy as write
+    from headway.kits.data.copy_store import check_apart, copy as write
 
     with ExitStack() as stack:
-        stores = [_open(session, place, create=place is target) for place in (source, target)]
-        for store in stores:
-            stack.callback(store.close)
+        stores = []
+        for place, create in ((source, False), (target, True)):
+            stores.append(_open(session, place, create=create))
+            stack.callback(stores[-1].close)
+        check_apart(*stores)
         for store in stores:
             stack.enter_context(store.lock("project"))  # no loop settles or learns at the same time
         progress = stack.enter_context(session.out.progress())
