@@ -49,6 +49,7 @@ def everything(database: Database) -> dict[str, list[tuple[object, ...]]]:
     tables = {
         name: database.query(f"SELECT {', '.join(table.columns)} FROM {name} ORDER BY {', '.join(table.key)}")
         for name, table in database.tables().items()
+        if name != "blocks"  # a cache that says how often it was dropped
     }
     with database.transaction() as connection:
         numbered = [name for name, table in database.tables().items() if table.numbered]

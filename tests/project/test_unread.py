@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as some
 
 from headway.kits.data.exporter import ExportFilter, export
+from headway.nouns import Floats
 from headway.nouns.errors import HeadwayError, InvalidInput
-from headway.nouns.records import Settled
 from headway.observe import experience
 from headway.observe.erase import DeletionFilter
 from headway.observe.experience import Recorded, part_of
+from headway.observe.frame import Block
 from headway.project import Project
 from headway.project.alarm import AlarmDetail, raise_alarm
 from headway.project.prove.unread import Unread
@@ -112,16 +113,15 @@ def watched_traffic(folder: Path) -> Iterator[Traffic]:
     (folder / "headway.toml").write_text(TOML.replace("WEIGHT", "1.0"))
     clock = [1_790_000_000.0]
     traffic = Traffic(folder, opened(folder, clock), clock)
-    rows = Recorded._rows
+    blocks = Recorded._blocks
 
-    def watched(self: Recorded) -> Iterator[Settled]:
-        for row in rows(self):
-            if part_of(row.decision, self.by) != "prove":
-                traffic.reading.add(row.decision.id)
-            yield row
+    def watched(self: Recorded, parts: Sequence[str]) -> Iterator[tuple[Block, Floats]]:
+        for block, weight in blocks(self, parts):
+            traffic.reading |= {traffic.project.query.by_seq(seq).id for seq in block.seq.tolist()}
+            yield block, weight
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recorded, "_rows", watched)
+        patch.setattr(Recorded, "_blocks", watched)
         patch.setattr(experience, "FEW_GROUPS", 12)  # so that a sequence gets beyond it
         try:
             yield traffic

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.learn.age import (
-        Ages as Ages,
-        ChangedAction as ChangedAction,
-        best_half_life as best_half_life,
-        has_changed as has_changed,
-    )
+    from headway.learn.age import Ages as Ages, ages_of as ages_of
     from headway.learn.counts import (
         count_row as count_row,
         no_counts as no_counts,

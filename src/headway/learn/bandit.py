@@ -13,8 +13,9 @@ Not covered: rewards that change with time (all rows count alike); candidates' o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,13 @@ from headway.decide import explorer, rounded
 from headway.encode import Features, Tracker, uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
-from headway.learn.counts import count_row, no_counts, nothing_to_learn
+from headway.learn.counts import add_counts, no_counts, nothing_to_learn
 from headway.learn.knobs import checked
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
-from headway.learn.sums import Sums, gather, kmeans
+from headway.learn.sums import Sums, batches, gather, kmeans
 from headway.learn.values import tune_values
 from headway.nouns import Encoder, Experience, Floats, InvalidSettings, Learned, Policy, Progress, Settled, Situation
+from headway.observe import Batch
 
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched
@@ -65,9 +67,9 @@ class BanditLearner:
         centroids = _centroids(features.vectors(sample, encoder), wanted, rng, linear)
         train, tune, weighted = (Sums(features.width, centroids, linear=linear) for _ in range(3))
 
-        rows = _counted(experience.part("train"), counts)
+        rows = _counted(batches(experience, "train"), counts)
         trained = gather(rows, train, features, encoder, done=_phase(progress, "train"))
-        rows = _counted(experience.part("tune"), counts)
+        rows = _counted(batches(experience, "tune"), counts)
         tuned = gather(rows, tune, features, encoder, weighted=weighted, done=_phase(progress, "tune"))
         arms = sorted({*train.arms, *tune.arms})
         if not arms or not trained:
@@ -77,7 +79,7 @@ class BanditLearner:
         kept = {key: wanted[key] for key in ("explore", "cost_weight", "costs")}
         state = _state(features, self.encoder, {**best.knobs, **kept}, arms, (train, tune), centroids)
         metrics, baselines = tune_values(
-            experience.part("tune" if tuned else "train"),
+            batches(experience, "tune" if tuned else "train"),
             features=features,
             encoder=encoder,
             arms=arms,
@@ -151,28 +153,23 @@ def _look(
 ) -> tuple[Features, list[Situation], dict[str, Any]]:
     """The features of the first rows, and a uniform sample of them to cluster (reservoir sampling)."""
     tracker, sample = Tracker(), list[Situation]()
-    seen = 0
-    for row in experience.part("train"):
-        if row.reward is None:
-            continue
-        tracker.add(row.decision.situation)
+    situations = chain.from_iterable(batch.situations for batch in batches(experience, "train"))
+    for seen, situation in enumerate(islice(situations, most)):
+        tracker.add(situation)
         if seen < _SAMPLE:
-            sample.append(row.decision.situation)
+            sample.append(situation)
         elif (place := int(rng.integers(seen + 1))) < _SAMPLE:
-            sample[place] = row.decision.situation
-        seen += 1
-        if progress is not None and seen % 10_000 == 0:
-            progress("features", seen, None)
-        if seen >= most:
-            break
+            sample[place] = situation
+        if progress is not None and (seen + 1) % 10_000 == 0:
+            progress("features", seen + 1, None)
     return tracker.features(encoder), sample, no_counts()
 
 
-def _counted(rows: Iterable[Settled], counts: dict[str, Any]) -> Iterable[Settled]:
-    """The same rows, counted by source and status on the way."""
-    for row in rows:
-        count_row(row, counts)
-        yield row
+def _counted(rows: Iterable[Batch], counts: dict[str, Any]) -> Iterator[Batch]:
+    """The same batches, counted by source and status on the way."""
+    for batch in rows:
+        add_counts(batch.counts, counts)
+        yield batch
 
 
 def _centroids(x: Floats, wanted: Mapping[str, Any], rng: np.random.Generator, linear: bool) -> dict[int, Floats]:

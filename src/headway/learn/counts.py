@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headway.nouns import InvalidInput, Settled
@@ -17,6 +18,16 @@ def count_row(row: Settled, counts: dict[str, Any]) -> None:
         table[name] = table.get(name, 0) + 1
     counts["first"] = row.seq if counts["first"] is None else min(counts["first"], row.seq)
     counts["last"] = row.seq if counts["last"] is None else max(counts["last"], row.seq)
+
+
+def add_counts(more: Mapping[str, Any], counts: dict[str, Any]) -> None:
+    """Add the counts of other rows."""
+    for table in ("sources", "statuses"):
+        for name, count in more.get(table, {}).items():
+            counts[table][name] = counts[table].get(name, 0) + count
+    for name, choose in (("first", min), ("last", max)):
+        known = [number for number in (counts[name], more.get(name)) if number is not None]
+        counts[name] = choose(known) if known else None
 
 
 def nothing_to_learn() -> InvalidInput:

@@ -12,39 +12,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode import Features
-from headway.nouns import Encoder, Floats, Settled
+from headway.learn.counts import count_row, no_counts
+from headway.nouns import Encoder, Experience, Floats, Settled
+from headway.observe import BATCH, Batch
 
-BATCH = 2048
 _MOST_WEIGHT = 10.0
 
 
-def weight_of(row: Settled) -> float:
-    """The weight of a row in a held-out error, as if every candidate had been tried equally often; at most 10.
-
-    A row with unknown propensity counts once.
-    """
-    decision = row.decision
-    if not decision.propensity_known:
-        return 1.0
-    return min(1.0 / (len(decision.candidates) * max(decision.propensity, 1e-12)), _MOST_WEIGHT)
+def batches(experience: Experience, part: str) -> Iterator[Batch]:
+    """A part of an experience as columns; one that is held as records is cut into the same batches."""
+    columns = getattr(experience, "batches", None)
+    return _cut(experience.part(part)) if columns is None else columns(part)
 
 
-def surely(rows: Sequence[Settled]) -> bool:
-    """Whether every reward is certain."""
-    return all(row.weight == 1.0 for row in rows)
-
-
-def batches(rows: Iterable[Settled], size: int = BATCH) -> Iterator[list[Settled]]:
-    """Lists of at most `size` rows with a reward."""
-    batch: list[Settled] = []
+def _cut(rows: Iterable[Settled]) -> Iterator[Batch]:
+    some: list[Settled] = []
+    counts = no_counts()
     for row in rows:
+        if len(some) == BATCH:
+            yield Batch.of(some, counts)
+            some, counts = [], no_counts()
+        count_row(row, counts)
         if row.reward is not None:
-            batch.append(row)
-            if len(batch) == size:
-                yield batch
-                batch = []
-    if batch:
-        yield batch
+            some.append(row)
+    yield Batch.of(some, counts)
+
+
+def evenly(batch: Batch) -> Floats:
+    """The weights of rows in a held-out error, as if every candidate had been tried equally often; at most 10.
+
+    A row with unknown probabilities counts once.
+    """
+    counts = np.array([len(offered) for offered in batch.offered], dtype=np.float64)
+    weight = np.minimum(1.0 / np.maximum(counts * np.maximum(batch.propensity, 1e-12), 1e-300), _MOST_WEIGHT)
+    return np.where(batch.known, weight, 1.0)
 
 
 class Sums:
@@ -105,7 +106,7 @@ class Sums:
 
 
 def gather(
-    rows: Iterable[Settled],
+    rows: Iterable[Batch],
     sums: Sums,
     features: Features,
     encoder: Encoder | None,
@@ -113,16 +114,16 @@ def gather(
     weighted: Sums | None = None,
     done: Callable[[int], None] | None = None,
 ) -> int:
-    """Add all rows with a reward to `sums`, and by weight to `weighted`; returns their number."""
+    """Add all batches to `sums`, and by weight to `weighted`; returns the number of rows."""
     count = 0
-    for batch in batches(rows):
-        x = features.vectors([row.decision.situation for row in batch], encoder)
-        rewards = np.array([row.reward for row in batch], dtype=np.float64)
-        names = [row.decision.action for row in batch]
+    for batch in rows:
+        if not len(batch):
+            continue
+        x = features.vectors(batch.situations, encoder)
         # Without weights the sums of features stay exact for longer; see headway.encode.state.
-        sums.add(x, names, rewards, None if surely(batch) else np.array([row.weight for row in batch]))
+        sums.add(x, batch.actions, batch.reward, None if (batch.weight == 1.0).all() else batch.weight)
         if weighted is not None:
-            weighted.add(x, names, rewards, np.array([weight_of(row) * row.weight for row in batch]))
+            weighted.add(x, batch.actions, batch.reward, evenly(batch) * batch.weight)
         count += len(batch)
         if done is not None:
             done(count)

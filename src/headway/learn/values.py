@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from headway.decide import Clusters, Linear
 from headway.encode import Features
 from headway.learn.posterior import pooled_mean
-from headway.learn.sums import batches
-from headway.nouns import Encoder, Floats, Settled
+from headway.nouns import Encoder, Floats
+from headway.observe import Batch
 
 _MOST_WEIGHT = 50.0
 
 
 def tune_values(
-    rows: Iterable[Settled],
+    rows: Iterable[Batch],
     *,
     features: Features,
     encoder: Encoder | None,
@@ -50,10 +50,12 @@ def tune_values(
         sums["linear"] = 0.0
     count = 0
     masks: dict[tuple[str, ...], Floats] = {}
-    for batch in batches(rows):
-        x = features.vectors([row.decision.situation for row in batch], encoder)
+    for batch in rows:
+        if not len(batch):
+            continue
+        x = features.vectors(batch.situations, encoder)
         offered = np.stack(
-            [_mask(row, index, masks) for row in batch]
+            [_mask(names, index, masks) for names in batch.offered]
         )  # [row, arm + 1]: the number of candidates in each column
         q = model.mean(x, every)
         targets = {
@@ -85,17 +87,17 @@ def _models(tensors: Mapping[str, Mapping[str, Floats]]) -> dict[str, Linear | C
 
 def _add(
     sums: dict[str, float],
-    batch: Sequence[Settled],
+    batch: Batch,
     q: Floats,
     offered: Floats,
     targets: Mapping[str, Floats],
     index: Mapping[str, int],
 ) -> None:
     """Add the batch's doubly robust values of the targets, and its rewards."""
-    reward = np.array([row.reward for row in batch], dtype=np.float64)
+    reward = batch.reward
     # With an unknown propensity there is no correction: only the model counts.
-    propensity = np.array([row.decision.propensity or np.inf for row in batch])
-    action = np.array([index.get(row.decision.action, len(index)) for row in batch])
+    propensity = np.where(batch.propensity > 0.0, batch.propensity, np.inf)
+    action = np.array([index.get(name, len(index)) for name in batch.actions])
     rows: NDArray[np.int64] = np.arange(len(batch))
     left = reward - q[rows, action]
     for name, target in targets.items():
@@ -105,8 +107,7 @@ def _add(
     sums["behaviour"] += float(reward.sum())
 
 
-def _mask(row: Settled, index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:
-    names = tuple([candidate.name for candidate in row.decision.candidates])
+def _mask(names: tuple[str, ...], index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:
     mask = known.get(names)
     if mask is None:
         mask = np.zeros(len(index) + 1)

@@ -12,6 +12,13 @@ from headway.nouns import door
 if TYPE_CHECKING:
     from headway.observe import erase as erase
     from headway.observe.changes import Changes as Changes
+    from headway.observe.chosen import (
+        but as but,
+        newest_trained as newest_trained,
+        read_by as read_by,
+        spread_trained as spread_trained,
+        spread_windows as spread_windows,
+    )
     from headway.observe.daily import by_day as by_day
     from headway.observe.damage import UNREADABLE as UNREADABLE, damaged as damaged
     from headway.observe.database import (
@@ -47,15 +54,28 @@ if TYPE_CHECKING:
     )
     from headway.observe.erasing import Erasing as Erasing
     from headway.observe.experience import (
+        BATCH as BATCH,
         LEARNED_PARTS as LEARNED_PARTS,
         PARTS as PARTS,
+        Batch as Batch,
         Recorded as Recorded,
         SplitBy as SplitBy,
         part_of as part_of,
         part_of_group as part_of_group,
+        parts_of as parts_of,
+        situation_without as situation_without,
         split_by as split_by,
         without as without,
     )
+    from headway.observe.frame import (
+        Block as Block,
+        Flags as Flags,
+        TaskFrame as TaskFrame,
+        Whole as Whole,
+        joined as joined,
+        seal as seal,
+    )
+    from headway.observe.given import given as given
     from headway.observe.history import config_changes as config_changes, first_decision as first_decision
     from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
     from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there
@@ -78,6 +98,7 @@ if TYPE_CHECKING:
     from headway.observe.recent_rows import Recent as Recent, recent as recent
     from headway.observe.redact import Redactor as Redactor
     from headway.observe.rows import (
+        BLOCK as BLOCK,
         LEADS as LEADS,
         STATUSES as STATUSES,
         decode_candidates as decode_candidates,
@@ -93,7 +114,7 @@ if TYPE_CHECKING:
         stored_decisions as stored_decisions,
     )
     from headway.observe.served import MatureRows as MatureRows, ServedRows as ServedRows
-    from headway.observe.settler import Agree as Agree, given as given, settle as settle
+    from headway.observe.settler import Agree as Agree, settle as settle
     from headway.observe.sharing import rated_as_a_whole as rated_as_a_whole, shared_results as shared_results
     from headway.observe.since import (
         count_since as count_since,

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
-from headway.observe.rows import LEADS, OUTCOME_WIDTH, STATUSES, decode_candidates
+from headway.observe.frame import TaskFrame
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -65,30 +66,18 @@ class Draws:
         return min(int(mature[-1]) + 1, old) if mature.size else 0
 
 
-def draws(database: Database, task_id: int, *, after: int = 0) -> Draws:
-    """Reads one short row per decision; `after`: only those that were stored after this one."""
-    pages = database.pages(
-        f"SELECT d.seq, d.at, d.candidate_set_id, d.action, COALESCE(s.status, {_PENDING}) FROM decisions d "
-        f"LEFT JOIN settled s ON {_LIVE} WHERE d.task_id = ? AND {LEADS} AND d.seq > ? ORDER BY d.seq LIMIT ?",
-        (task_id,),
-        after=after,
-        size=20_000,
-    )
-    name = action_names(database)
-    names: dict[str, int] = {}
-    numbers: dict[tuple[int, int], int] = {}  # of the action's name, by candidate set and place
-    columns: list[tuple[int, int, int, int]] = []
-    for page in pages:
-        for seq, at, candidates, action, status in page:
-            number = numbers.get((candidates, action))
-            if number is None:
-                number = names.setdefault(name(candidates, action), len(names))
-                numbers[candidates, action] = number
-            columns.append((seq, at, number, status))
-    table = np.array(columns, dtype=np.int64).reshape(-1, 4)
-    order = np.lexsort((table[:, 0], table[:, 1]))
-    seq, at, action, status = table[order].T
-    return Draws(seq, at, action, status != _PENDING)
+def draws(frame: TaskFrame, *, after: int = 0) -> Draws:
+    """The draws of a task, by time; `after`: only those that were stored after this one."""
+    numbers: dict[str, int] = {}  # of actions, by name
+    columns = [np.empty((4, 0), dtype=np.int64)]
+    for block in frame.blocks(after=after):
+        rows = block.where(block.leads & (block.seq > after))
+        actions, names = frame.actions(rows)
+        number = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+        columns.append(np.stack([rows.seq, rows.at, number[actions] if names else actions, rows.status != _PENDING]))
+    seq, at, action, final = np.concatenate(columns, axis=1)
+    order = np.lexsort((seq, at))
+    return Draws(seq[order], at[order], action[order], final[order].astype(np.bool_))
 
 
 def action_names(database: Database) -> Callable[[int, int], str]:

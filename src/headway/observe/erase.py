@@ -25,7 +25,7 @@ from headway.nouns import InvalidInput, Settled, UnknownName, episode_id, id_byt
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.deleted import count_deleted, forget_deleted
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
-from headway.observe.totals import forget_totals
+from headway.observe.totals import forget_blocks, forget_totals
 
 _ERASED = "erased"  # the mark, under task 0, that counts deletions: caches of ids check it
 DELETIONS = "SELECT COALESCE(MAX(value), 0) FROM marks WHERE task_id = 0 AND name = 'erased'"
@@ -243,6 +243,7 @@ def erase(connection: Connection, wanted: DeletionFilter, matched: MatchedRows) 
         forget_deleted(connection, wanted.before, matched.task_id)
     _rewind(connection, matched)
     forget_totals(connection)
+    forget_blocks(connection)
     matching = f"FROM decisions WHERE {matched.where}"
     deleted = {
         "settled": _delete(connection, f"settled WHERE decision IN (SELECT seq {matching})", matched.values)

@@ -9,7 +9,8 @@ from headway.files import read_regular
 
 EVEN_PAIR = "length(probabilities) = 16 AND propensity BETWEEN 0.4999 AND 0.5001"  # two, each drawn with probability ½
 
-DERIVED = ("totals_upto", "daily_totals", "action_totals")  # tables that are computed from others
+TOTALS = ("totals_upto", "daily_totals", "action_totals")
+DERIVED = (*TOTALS, "blocks")  # tables that are computed from others
 
 UNITS = "0014_units"  # also folds the attempts that older versions stored
 SECRET = "0015_secret"  # also draws the secret

@@ -144,3 +144,9 @@ CREATE TABLE outages (
     id TEXT PRIMARY KEY, upstream TEXT NOT NULL, server TEXT NOT NULL, since {int} NOT NULL, opened {int} NOT NULL,
     ended {int}, code TEXT NOT NULL, failures {int} NOT NULL, elsewhere {int} NOT NULL, seen {int} NOT NULL,
     told {int} NOT NULL);
+
+-- 0017_blocks
+-- Columns of 65,536 numbers of decisions, by task (see `frame`): a cache, which every deletion empties.
+CREATE TABLE blocks (
+    task_id {int} NOT NULL, number {int} NOT NULL, name TEXT NOT NULL, hash {bytes} NOT NULL, data {bytes} NOT NULL,
+    PRIMARY KEY (task_id, number, name));

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from headway.nouns import Settled, id_bytes
-from headway.observe.database import Database, Row
+from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
 from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates, settled_of
+from headway.observe.units import unit_signals
 
 SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
 
@@ -44,6 +45,31 @@ def with_decisions(
         for place, (row, decision) in enumerate(rows):
             given = values.get(id_bytes(decision.id), {})
             yield settled_of(row, decision, given, by_rater[place] if by_rater else _NOBODY)
+
+
+def signal_values(
+    database: Database, subjects: Sequence[bytes], names: dict[int, str]
+) -> dict[bytes, dict[str, float]]:
+    """Live signal values per subject, averaged over raters; `names` remembers those of signals."""
+    values: dict[bytes, dict[str, list[float]]] = {}
+    for chunk in chunks(subjects, 1000):
+        rows = database.query(
+            "SELECT g.subject, n.name, g.value FROM signals g JOIN names n ON n.id = g.name_id "
+            f"WHERE g.subject IN ({placeholders(chunk)}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
+            chunk,
+        )
+        for subject, name, value in rows:
+            values.setdefault(subject, {}).setdefault(name, []).append(value)
+    for subject, folded in unit_signals(database, subjects).items():
+        values[subject] = {}
+        for _, number, value in folded:
+            if number not in names:
+                names[number] = database.query("SELECT name FROM names WHERE id = ?", (number,))[0][0]
+            values[subject].setdefault(names[number], []).append(value)
+    return {
+        subject: {name: sum(sorted(ratings)) / len(ratings) for name, ratings in sorted(by_name.items())}
+        for subject, by_name in values.items()
+    }
 
 
 def cut_rewards(database: Database, task_id: int, middle: float) -> dict[str, tuple[int, int]]:

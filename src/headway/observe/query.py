@@ -21,10 +21,10 @@ from headway.nouns import (
     is_episode,
     keyed_id,
 )
-from headway.observe.database import Database, chunks, placeholders
+from headway.observe.database import Database
 from headway.observe.decoded import DecodedDecisions
 from headway.observe.details import read as read_details, read_many
-from headway.observe.outcomes import with_decisions
+from headway.observe.outcomes import signal_values, with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
@@ -39,10 +39,11 @@ from headway.observe.rows import (
 )
 from headway.observe.secret import secret_of
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
-from headway.observe.units import has_units, unit_signals
+from headway.observe.units import has_units
 
 if TYPE_CHECKING:
     from headway.observe.draws import Draws
+    from headway.observe.frame import TaskFrame
 
 
 _OF_EPISODE = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.episode = ?"
@@ -232,6 +233,12 @@ class Query:
 
     # -- outcomes
 
+    def frame(self, task: str) -> TaskFrame:
+        """The columns of a task's decisions and outcomes."""
+        from headway.observe.frame import TaskFrame  # numpy, which a reader of single records does not load
+
+        return TaskFrame(self._database, self.name_id("task", task), task)
+
     def settled(
         self,
         task: str,
@@ -265,7 +272,7 @@ class Query:
         """Every draw of a task by the time of the decision, and whether its outcome is final."""
         from headway.observe.draws import draws
 
-        return draws(self._database, self.name_id("task", task), after=after)
+        return draws(self.frame(task), after=after)
 
     def outcomes(
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
@@ -285,30 +292,7 @@ class Query:
 
     def values(self, subjects: Sequence[bytes]) -> dict[bytes, dict[str, float]]:
         """Live signal values per subject, averaged over raters; of its whole request or episode if it has one."""
-        values: dict[bytes, dict[str, list[float]]] = {}
-        for chunk in chunks(subjects, 1000):
-            rows = self._database.query(
-                "SELECT g.subject, n.name, g.value FROM signals g JOIN names n ON n.id = g.name_id "
-                f"WHERE g.subject IN ({placeholders(chunk)}) "
-                "AND g.withdrawn_by IS NULL AND g.value IS NOT NULL",
-                chunk,
-            )
-            for subject, name, value in rows:
-                values.setdefault(subject, {}).setdefault(name, []).append(value)
-        for subject, folded in unit_signals(self._database, subjects).items():
-            values[subject] = {}
-            for _, number, value in folded:
-                values[subject].setdefault(self._signal_name(number), []).append(value)
-        return {
-            subject: {name: sum(sorted(ratings)) / len(ratings) for name, ratings in sorted(by_name.items())}
-            for subject, by_name in values.items()
-        }
-
-    def _signal_name(self, number: int) -> str:
-        known = self._signals.get(number)
-        if known is None:
-            known = self._signals[number] = self._database.query("SELECT name FROM names WHERE id = ?", (number,))[0][0]
-        return known
+        return signal_values(self._database, subjects, self._signals)
 
     def signal_names(self, task: str, *, most: int = 1000) -> list[str]:
         """The signals that the latest decisions of a task have got, by name."""

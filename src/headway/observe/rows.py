@@ -13,6 +13,7 @@ from headway.nouns import SOURCES, Candidate, Decision, Settled, Situation, Stat
 from headway.observe.damage import UNREADABLE, damaged
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
+BLOCK = 65_536  # numbers of decisions whose columns are stored together: see `frame`
 _STATUS_NUMBERS = range(len(STATUSES))
 
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headway.nouns import Outcome
-from headway.observe.database import Connection, Database, placeholders
+from headway.nouns import Outcome, id_text, is_episode
+from headway.observe.database import Connection, Database, Row, chunks, placeholders
 from headway.observe.early_signals import expire
+from headway.observe.given import Given, signals_given
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
-from headway.observe.units import has_units, whole_signals
+from headway.observe.units import whole_signals
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
-Given = tuple[int, str, str, float]  # a live signal: draw, name, rater, value
 Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw
-_PAGE = 1000
+_PAGE = 4000
 _PENDING = STATUSES.index("pending")
+_NOTHING: Mapping[str, Sequence[float]] = {}
 _LIVE_SIGNAL = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
@@ -75,6 +76,9 @@ class _Settler:
         self._version = version
         self._now = now
         self._names: dict[int, str] = {}
+        self._seen = self._mark("signals")
+        last = database.query("SELECT COALESCE(MAX(seq), 0) FROM decisions WHERE task_id = ?", (task_id,))
+        self._last = int(last[0][0])
 
     def imported(self) -> int:
         """Settle imported decisions in the order in which they settled in the store that exported them."""
@@ -101,8 +105,12 @@ class _Settler:
         return written
 
     def early_signals(self) -> int:
-        """Settle decisions that arrived after their signals."""
-        written, seen = 0, self._mark("signals")
+        """Settle decisions that arrived after their signals.
+
+        Those of a decision that was stored when this run began are behind the mark of that time, or `new_signals` has
+        just judged it.
+        """
+        written = 0
         pages = self._database.pages(
             "SELECT d.seq, d.id FROM decisions d WHERE d.task_id = ? AND d.seq > ? ORDER BY d.seq LIMIT ?",
             (self._task_id,),
@@ -111,9 +119,14 @@ class _Settler:
         )
         for page in pages:
             ids = [row[1] for row in page]
-            rows = self._database.query(
-                f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(ids)}) AND seq <= ?",
-                (*ids, seen),
+            seen = self._seen if page[-1][0] <= self._last else self._mark("signals")
+            rows = (
+                self._database.query(
+                    f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(ids)}) AND seq <= ?",
+                    (*ids, seen),
+                )
+                if seen
+                else ()
             )
             written += self._write(self._draws([row[0] for row in rows]), marks={"decisions": page[-1][0]})
         return written
@@ -175,33 +188,34 @@ class _Settler:
     def _agreement(self) -> Mapping[int, tuple[Mapping[str, float], float]]:
         if self._agreed is None:
             assert self._agree is not None
-            self._agreed = self._agree(_given(self._database, self._task_id, self._name, several=True))
+            self._agreed = self._agree(signals_given(self._database, self._task_id, self._name, several=True))
         return self._agreed
 
     # -- one page
 
     def _draws(self, subjects: Sequence[bytes]) -> list[int]:
         """The draws behind signals on themselves, on a repeat or on their episode."""
-        if not subjects:
-            return []
-        marks = placeholders(subjects)
-        steps = ""  # the other steps of an episode that is one unit
-        if has_units(self._database):
-            steps = (
-                "UNION SELECT o.seq FROM decisions d JOIN decisions o ON o.unit = d.unit WHERE d.draw IS NULL "
-                f"AND o.draw IS NULL AND d.id IN ({marks}) AND +d.task_id = ?"
-            )
         # The + keeps SQLite from scanning all decisions of the task (it assumes that a task has ten) instead of
         # looking these up: a page would cost as much as the whole store.
-        rows = self._database.query(
-            f"SELECT d.seq FROM decisions d WHERE d.id IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
-            f"UNION SELECT r.seq FROM decisions d JOIN decisions r ON r.id = d.draw WHERE d.id IN ({marks}) "
-            "AND +d.task_id = ? "
-            f"UNION SELECT d.seq FROM decisions d WHERE d.episode IN ({marks}) AND d.draw IS NULL AND +d.task_id = ? "
-            f"{steps}",
-            (*subjects, self._task_id) * (4 if steps else 3),
-        )
-        return sorted(row[0] for row in rows)
+        draws, repeated, units = set[int](), set[bytes](), set[bytes]()
+        for seq, draw, unit in self._looked_up(
+            "SELECT d.seq, d.draw, d.unit FROM decisions d WHERE d.id IN ({}) AND +d.task_id = ?", subjects
+        ):
+            if draw is not None:
+                repeated.add(bytes(draw))
+                continue
+            draws.add(seq)
+            if unit is not None:
+                units.add(bytes(unit))
+        episodes = [subject for subject in subjects if is_episode(id_text(bytes(subject)))]
+        for column, values in (("id", repeated), ("episode", episodes), ("unit", units)):
+            sql = f"SELECT d.seq FROM decisions d WHERE d.{column} IN ({{}}) AND +d.task_id = ?"
+            sql += "" if column == "id" else " AND d.draw IS NULL"
+            draws.update(seq for (seq,) in self._looked_up(sql, list(values)))
+        return sorted(draws)
+
+    def _looked_up(self, sql: str, values: Sequence[bytes]) -> list[Row]:
+        return self._database.query(sql.format(placeholders(values)), (*values, self._task_id)) if values else []
 
     def _write(self, draws: Sequence[int], *, marks: Mapping[str, int], placed: Sequence[bytes] = ()) -> int:
         """Judge these draws and append the changed outcomes and the marks in one transaction.
@@ -233,29 +247,15 @@ class _Settler:
     def _judged(self, draws: Sequence[int]) -> list[tuple[int, Outcome]]:
         if not draws:
             return []
-        marks = placeholders(draws)
-        rows = self._database.query(f"SELECT seq, at, id FROM decisions WHERE seq IN ({marks})", draws)
-        made_at, seqs = {seq: at for seq, at, _ in rows}, {bytes(raw): seq for seq, _, raw in rows}
-        ratings: dict[int, dict[str, list[float]]] = {}
-        # A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
-        for seq, name_id, value in self._database.query(
-            f"SELECT d.seq, g.name_id, g.value FROM decisions d JOIN signals g ON g.subject = d.id "
-            f"WHERE d.seq IN ({marks}) AND {_LIVE_SIGNAL} "
-            f"UNION ALL SELECT d.seq, g.name_id, g.value FROM decisions d JOIN decisions f ON f.draw = d.id "
-            f"JOIN signals g ON g.subject = f.id WHERE d.seq IN ({marks}) AND {_LIVE_SIGNAL} "
-            f"UNION ALL SELECT d.seq, g.name_id, g.value FROM decisions d JOIN signals g ON g.subject = d.episode "
-            f"WHERE d.seq IN ({marks}) AND {_LIVE_SIGNAL}",
-            (*draws,) * 3,
-        ):
-            ratings.setdefault(seq, {}).setdefault(self._name(name_id), []).append(value)
-        for raw, given in whole_signals(self._database, [raw for *_, raw in rows]).items():
-            whole = ratings[seqs[raw]] = {}
-            for name_id, value in given:
-                whole.setdefault(self._name(name_id), []).append(value)
+        rows = self._database.query(
+            f"SELECT seq, at, id, episode FROM decisions WHERE seq IN ({placeholders(draws)})", draws
+        )
+        made_at = {row[0]: row[1] for row in rows}
+        ratings = self._ratings([(row[0], bytes(row[2]), row[3]) for row in rows])
         judged = []
         for seq in draws:
             # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.
-            by_name = sorted(ratings.get(seq, {}).items())
+            by_name = sorted(ratings.get(seq, _NOTHING).items())
             values = {name: sum(sorted(given)) / len(given) for name, given in by_name}
             weight = 1.0
             if values and self._agree is not None:
@@ -266,6 +266,33 @@ class _Settler:
                 outcome = replace(outcome, weight=weight)
             judged.append((seq, outcome))
         return judged
+
+    def _ratings(self, rows: Sequence[tuple[int, bytes, bytes | None]]) -> dict[int, dict[str, list[float]]]:
+        """The values of live signals by draw and name, of draws (number, id, episode).
+
+        A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
+        """
+        own, ratings = {raw: seq for seq, raw, _ in rows}, dict[int, dict[str, list[float]]]()
+        draws: dict[bytes, list[int]] = {raw: [seq] for seq, raw, _ in rows}
+        for seq, _, episode in rows:
+            if episode is not None:
+                draws.setdefault(bytes(episode), []).append(seq)
+        queries = ["SELECT g.subject, g.name_id, g.value FROM signals g WHERE g.subject IN ({})"]
+        if self._database.query("SELECT 1 FROM decisions WHERE draw IS NOT NULL LIMIT 1"):
+            joined = "decisions f JOIN signals g ON g.subject = f.id WHERE f.draw IN ({})"
+            queries.append(f"SELECT f.draw, g.name_id, g.value FROM {joined}")
+        for chunk in chunks(list(draws), _PAGE):
+            for sql in queries:
+                found = self._database.query(f"{sql.format(placeholders(chunk))} AND {_LIVE_SIGNAL}", chunk)
+                for subject, name_id, value in found:
+                    name = self._name(name_id)
+                    for seq in draws[bytes(subject)]:
+                        ratings.setdefault(seq, {}).setdefault(name, []).append(value)
+        for raw, whole in whole_signals(self._database, list(own)).items():
+            ratings[own[raw]] = {}
+            for name_id, value in whole:
+                ratings[own[raw]].setdefault(self._name(name_id), []).append(value)
+        return ratings
 
     def _changed(self, connection: Connection, judged: Iterable[tuple[int, Outcome]]) -> list[tuple[Any, ...]]:
         """Rows for outcomes that differ from the current ones.
@@ -323,58 +350,3 @@ class _Settler:
         if known is None:
             known = self._names[name_id] = self._database.query("SELECT name FROM names WHERE id = ?", (name_id,))[0][0]
         return known
-
-
-def given(database: Database, query: Query, task: str, *, several: bool = False) -> list[Given]:
-    """Every live signal of a task, by draw; `several` selects signals with more than one rater."""
-    names: dict[int, str] = {}
-
-    def name(identifier: int) -> str:
-        known = names.get(identifier)
-        if known is None:
-            known = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
-        return known
-
-    return _given(database, query.name_id("task", task), name, several=several)
-
-
-def _given(database: Database, task_id: int, name_of: Callable[[int], str], *, several: bool) -> list[Given]:
-    """Live signals by draw, as in `_judged`: of the draw, of the decisions that repeat it, and of its episode."""
-    columns = "SELECT g.seq, g.name_id, g.rater_id, g.value"
-    signals: list[Given] = []
-    live = _LIVE_SIGNAL
-    if several:  # measured signals have one source, and there may be millions
-        rows = database.query(
-            f"SELECT g.name_id FROM signals g WHERE {live} GROUP BY g.name_id HAVING COUNT(DISTINCT g.rater_id) > 1"
-        )
-        if not rows:
-            return []
-        live += f" AND g.name_id IN ({', '.join(str(int(row[0])) for row in rows)})"
-    for joined in (
-        "d.seq FROM signals g JOIN decisions d ON d.id = g.subject WHERE d.draw IS NULL",
-        "d.seq FROM signals g JOIN decisions f ON f.id = g.subject JOIN decisions d ON d.id = f.draw WHERE 1 = 1",
-    ):
-        pages = database.pages(
-            f"{columns}, {joined} AND d.task_id = ? AND {live} AND g.seq > ? ORDER BY g.seq LIMIT ?",
-            (task_id,),
-            after=0,
-        )
-        for page in pages:
-            signals += [(draw, name_of(name), name_of(rater), value) for _, name, rater, value, draw in page]
-    pages = database.pages(
-        f"{columns}, g.subject FROM signals g JOIN episodes e ON e.id = g.subject WHERE e.task_id = ? "
-        f"AND {live} AND g.seq > ? ORDER BY g.seq LIMIT ?",
-        (task_id,),
-        after=0,
-        size=_PAGE,
-    )
-    for page in pages:
-        episodes = sorted({row[4] for row in page})
-        draws: dict[bytes, list[int]] = {}
-        for episode, draw in database.query(
-            f"SELECT episode, seq FROM decisions WHERE episode IN ({placeholders(episodes)}) AND draw IS NULL", episodes
-        ):
-            draws.setdefault(episode, []).append(draw)
-        for _, name, rater, value, episode in page:
-            signals += [(draw, name_of(name), name_of(rater), value) for draw in draws.get(episode, ())]
-    return signals

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from headway.nouns import SOURCES
 from headway.observe.database import Connection, Database
-from headway.observe.migrations import DERIVED
+from headway.observe.migrations import TOTALS
 from headway.observe.rows import LEADS, REQUESTS, STATUSES
 
 DAY = 86_400_000_000  # microseconds
@@ -159,9 +159,19 @@ def keep_totals(database: Database, task_id: int) -> None:
 
 
 def forget_totals(connection: Connection) -> None:
-    """Drop every total, because rows are deleted: they are computed again."""
-    for table in DERIVED:
+    """Drop every total, because rows are deleted or changed: they are computed again."""
+    for table in TOTALS:
         connection.execute(f"DELETE FROM {table}")
+
+
+def forget_blocks(connection: Connection) -> None:
+    """Drop every block of columns, because rows are deleted or changed: they are read again.
+
+    Whoever reads rows just now for a block sees by the number of drops that it must not store it.
+    """
+    dropped = connection.execute("SELECT COALESCE(MAX(number), 0) FROM blocks WHERE task_id = 0").fetchone()[0]
+    connection.execute("DELETE FROM blocks")
+    connection.execute(f"INSERT INTO blocks VALUES (0, {int(dropped) + 1}, 'dropped', ?, ?)", (b"", b""))
 
 
 # -- stored

@@ -21,7 +21,7 @@ from typing import Any
 from headway.nouns import InvalidInput, id_bytes, id_text, is_episode, parse_decision_id
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import STATUSES
-from headway.observe.totals import forget_totals
+from headway.observe.totals import forget_blocks, forget_totals
 
 ATTEMPT, PROXY = "attempt", "proxy:"  # the signal that links, and its rater: whoever links can hide a decision
 SUMMED = ("cost_usd", "latency_s", "prompt_tokens", "completion_tokens", "cached_tokens")
@@ -176,6 +176,8 @@ def fold_attempts(connection: Connection, decisions: Sequence[bytes] | None = No
         forget_totals(connection)
         if decisions is None:  # the signals of all first attempts are judged again
             connection.execute("DELETE FROM marks WHERE name = 'signals'")
+        else:  # a store of that version had no blocks
+            forget_blocks(connection)
 
 
 def _linked(connection: Connection, decisions: Sequence[bytes] | None) -> list[Any]:

@@ -49,7 +49,7 @@ def readable(project: Opened, task: str, *, trust: Sequence[str], mined: bool) -
         leaks = check_leaks(project, task, mined=mined, by=by)
     left_out = [field for field in leaks.fields if field not in trust and field.removesuffix(":numbers") not in trust]
     ages = ages_of_rows(project, task, upto=upto, by=by)
-    weigh = None if ages.alike else ages.weight
+    weigh = None if ages.alike else ages.weights
     experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined, by=by, weigh=weigh)
     return Readable(experience=experience, upto=upto, left_out=tuple(left_out), ages=ages)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns import Settled
-from headway.observe import SplitBy, part_of
+from headway.observe import PARTS, SplitBy, part_of, spread_windows
 
 if TYPE_CHECKING:
     from headway.project.project.folder import Opened
@@ -26,9 +26,7 @@ def check_leaks(
 
     watch = LeakDetector()
     counted = project.rewards(task).signals
-    for row in _spread(project, task):
-        if (parts and part_of(row.decision, by) not in parts) or (row.decision.source == "mined" and not mined):
-            continue
+    for row in _spread(project, task, parts or tuple(PARTS), by, mined=mined):
         labels = counted_labels(row.signals, counted)
         if row.reward is not None:
             labels["reward"] = row.reward
@@ -43,16 +41,11 @@ def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dic
     return {name: value for name, value in signals.items() if not counted or name in counted}
 
 
-def _spread(project: Opened, task: str) -> Iterator[Settled]:
-    """All settled rows, or evenly spread windows if there are many."""
-    last = project.query.last_settled(task)
-    if last <= _MAX_ROWS:
-        yield from project.query.settled(task, upto=last, signals=True)
-        return
-    size = _MAX_ROWS // _WINDOWS
-    for window in range(_WINDOWS):
-        start = window * (last - size) // (_WINDOWS - 1)
-        yield from project.query.settled(task, after=start, upto=start + size, signals=True)
+def _spread(project: Opened, task: str, parts: Sequence[str], by: SplitBy, *, mined: bool) -> Iterator[Settled]:
+    """The settled rows of these parts, or those in evenly spread windows if there are many."""
+    frame, last = project.query.frame(task), project.query.last_settled(task)
+    seqs = spread_windows(frame, parts, by, upto=last, mined=mined, windows=_WINDOWS, most=_MAX_ROWS)
+    return project.query.outcomes(seqs, signals=True)
 
 
 def leaks_document(leaks: Leaks) -> dict[str, Any]:

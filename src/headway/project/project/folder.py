@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headway.decide import explore
 from headway.nouns import Catalogue, Clock, Damaged, Decision, Outcome, Signal, Source, catalogue
 from headway.observe import (
+    BLOCK,
     Agree,
     Query,
     Redactor,
@@ -118,7 +119,12 @@ class Opened:
                 again=again,
                 agree=_agreement(rewards) if rewards.consensus else None,
             )
-            keep_totals(self.database, self.query.name_id("task", task))
+            task_id = self.query.name_id("task", task)
+            keep_totals(self.database, task_id)
+            if self.query.last_decision(task) >= BLOCK:
+                from headway.observe import seal  # numpy
+
+                seal(self.database, task_id)
             return written
 
     def tasks(self) -> list[str]:

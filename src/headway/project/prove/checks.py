@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
-from headway.nouns import CLIPPING, Decision, Diagnostic, Evidence, PolicyRef, Settled, Situation, id_bytes, lasting
+from headway.nouns import CLIPPING, Decision, Diagnostic, Evidence, PolicyRef, Settled, id_bytes, lasting
 from headway.observe import (
     LEARNED_PARTS,
     ahead,
     cut_rewards,
     dumps,
     first_signals,
-    part_of,
     same_moment,
     shared_results,
+    situation_without,
+    spread_trained,
     unrepeated,
-    without,
 )
 from headway.project.prove.episodes import by_step, was_drawn
 from headway.project.prove.fitting import beyond, range_cure
@@ -238,13 +237,10 @@ def training_window(
     trained = header.trained_on
     upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
     by, left_out = header.split.get("by", "group"), trained.get("left_out", ())
-    situations: list[Situation] = []
-    for block in range(TRAINING_BLOCKS):
-        start, stop = upto * block // TRAINING_BLOCKS, upto * (block + 1) // TRAINING_BLOCKS
-        rows = project.query.settled(settings.name, after=start, upto=stop)
-        read = (row for row in rows if part_of(row.decision, by) in parts)
-        some = islice(read, TRAINING_READ // TRAINING_BLOCKS)
-        situations += [without(row, left_out).decision.situation for row in some]
+    frame = project.query.frame(settings.name)
+    seqs = spread_trained(frame, parts, by, upto=upto, places=TRAINING_BLOCKS, most=TRAINING_READ)
+    found = {seq: situation for seq, _, situation in frame.situations(seqs)}
+    situations = [situation_without(found[seq], left_out) for seq in seqs if seq in found]
     if len(situations) < 2:
         return None
     vectors = features.vectors(situations, encoder)

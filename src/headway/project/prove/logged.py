@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from headway.nouns import HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Waiting, lasting, moment
-from headway.observe import DAY, action_code, deleted_draws
+from headway.observe import DAY, action_code, but, deleted_draws
 from headway.project.learn import encoder_spec
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
@@ -214,7 +214,7 @@ class ProofRows:
         self._late = order.where(counts & ~mature)
         self._deleted = [] if self.newest is not None else self._missing(order.at[counts & mature], order.at[~counts])
         seqs = order.seq[counts & mature]
-        self._seqs = (seqs if self.newest is None else seqs[-self.newest :]).tolist()
+        self._seqs = (self._unread(seqs) if self.newest is None else seqs[-self.newest :]).tolist()
 
     def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:
         """Decisions that neither policy has read and that evidence can rest on."""
@@ -224,6 +224,12 @@ class ProofRows:
         if self._before_change:
             self.left[BEFORE_CHANGE] = self._before_change
         return self._speaking(self.project.query.outcomes(self._seqs, signals=signals, raters=raters), self.left)
+
+    def _unread(self, seqs: Integers) -> Integers:
+        """Those that can speak by their columns, in the same order: no other is read."""
+        frame = self.project.query.frame(self.settings.name)
+        silent = [block.seq[self.unread.silent(frame, block)] for block in frame.blocks()]
+        return but(seqs, silent)
 
     def _missing(self, read: Integers, earlier: Integers) -> list[tuple[float, str]]:
         """Deleted decisions that could speak, by whole days, spread like those of their day that are read."""

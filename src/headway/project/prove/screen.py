@@ -6,18 +6,16 @@ policy, is not worth a test. They are never evidence, so the look takes nothing 
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from headway.nouns import Diagnostic, Header, PolicyRef, Settled
-from headway.observe import LEARNED_PARTS, part_of
+from headway.observe import LEARNED_PARTS, newest_trained
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
 from headway.prove import Look, look_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from headway.project.project.folder import Opened
     from headway.promote import Terms
@@ -76,19 +74,11 @@ def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic 
 
 
 def _training_rows(project: Opened, header: Header) -> Sequence[Settled]:
+    """The newest training rows that a look can use; from before, if the log of other tasks has grown since."""
     upto = int(header.trained_on.get("upto", 0))
     if not upto:
         return ()
-    newest = deque(_read(project, header, max(0, upto - 4 * _MOST), upto), maxlen=_MOST)
-    return newest or list(islice(_read(project, header, 0, upto), _MOST))
-
-
-def _read(project: Opened, header: Header, after: int, upto: int) -> Iterator[Settled]:
     parts, by = header.trained_on.get("parts", LEARNED_PARTS), header.split.get("by", "group")
-    changed = changed_from(project, header.task)
-    for row in project.query.settled(header.task, after=after, upto=upto):
-        decision = row.decision
-        if decision.seq < changed:
-            continue
-        if row.reward is not None and decision.propensity_known and part_of(decision, by) in parts:
-            yield row
+    frame, changed = project.query.frame(header.task), changed_from(project, header.task)
+    seqs = newest_trained(frame, parts, by, upto=upto, from_decision=changed, most=_MOST)
+    return list(project.query.outcomes(seqs))

@@ -25,16 +25,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.decide import without_canary
 from headway.nouns import Damaged, Decision, HeadwayError, PolicyRef
-from headway.observe import DAY, LEARNED_PARTS, PARTS, DeletedDraws, SplitBy, dumps, loads, part_of
+from headway.observe import DAY, LEARNED_PARTS, PARTS, DeletedDraws, SplitBy, dumps, loads, part_of, read_by
 from headway.project.decide.serving import acting_floor
 
 if TYPE_CHECKING:
     from headway.decide import Pipeline
     from headway.nouns import Floats, Header
+    from headway.observe import Block, Flags, TaskFrame
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
@@ -53,6 +56,10 @@ class Unread:
     def speaks(self, decision: Decision, first_settled: int | None) -> bool:
         """Whether neither policy has read this decision; `first_settled` is None while it is open."""
         return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
+
+    def silent(self, frame: TaskFrame, block: Block) -> Flags:
+        """Which rows of a whole block cannot speak, by their columns; of the others, `speaks` decides."""
+        return self._candidate.silent(frame, block) | self._other.silent(frame, block)
 
     def missing(self, deleted: DeletedDraws) -> bool:
         """Whether these decisions could speak if they had not been deleted."""
@@ -92,6 +99,10 @@ class _TrainingRead:
         if not known:
             return False
         return len(self.parts) == len(PARTS) or part_of(decision, self.by) in self.parts
+
+    def covered(self, frame: TaskFrame, block: Block) -> Flags:
+        """The same for every row of a whole block."""
+        return read_by(frame, block, self.parts, self.by, upto=self.upto, before=self.at)
 
     def covers_deleted(self, deleted: DeletedDraws) -> bool:
         """Of decisions of a day, those before the training's day."""
@@ -159,6 +170,12 @@ class _ComparedPolicy:
 
     def read(self, decision: Decision, first_settled: int | None) -> bool:
         return any(reading.covers(decision, first_settled) for reading in self._readings)
+
+    def silent(self, frame: TaskFrame, block: Block) -> Flags:
+        """What it has read, but for what it may have decided itself, as one that learns online."""
+        nothing = read_by(frame, block, (), "group", upto=0.0, before=0.0)
+        read = reduce(or_, (reading.covered(frame, block) for reading in self._readings), nothing)
+        return read & ~frame.made_by(block, self._states) if self._states else read
 
     def had_read(self, deleted: DeletedDraws) -> bool:
         """Not if it learns online: it would be judged by its own decisions too."""
