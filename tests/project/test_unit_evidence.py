@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
+from click.testing import CliRunner
 
+from headway.cli.main import headway
+from headway.loop.cycle import cycle
+from headway.loop.due import Marks, due
 from headway.nouns.errors import InvalidInput
+from headway.observe import DeletionFilter, ServedRows, by_day, recent
 from headway.project import Project
 from headway.project.inspect.worth import task_worth
 from tests.project.test_claims import Clock
@@ -95,6 +101,45 @@ def test_an_experiment_counts_requests(tmp_path):
         for _ in range(30):
             request(project, rng, down="small")
         assert project.experiment("ask").decisions == 30
+
+
+def test_alarms_and_the_data_commands_count_requests(tmp_path):
+    with opened(tmp_path, REQUESTS) as project:
+        rng = random.Random(8)
+        for _ in range(40):
+            request(project, rng, down="small")
+        project.settle("ask")
+        served = ServedRows(project.database, project.query, "ask")
+        served.update()
+        assert len(served.mature().seq) == 40
+        assert [day[1] for day in by_day(project.database, project.query, "ask", since=0.0)] == [40]
+        shown = recent(project.database, project.query, "ask", window=100, points=10)
+        assert (shown.decisions, shown.window) == (40, 40)
+        assert sum(part.decisions for part in shown.actions) == 40
+        costs = [part.signals["cost_usd"] for part in shown.actions]
+        assert sum(mean.n for mean in costs) == 40
+        assert sum(mean.total for mean in costs) == pytest.approx(40 * PRICES["large"])
+    stats = CliRunner().invoke(headway, ["-C", str(tmp_path), "data", "stats", "--json"])
+    (counts,) = json.loads(stats.stdout)["tasks"].values()
+    assert (counts["decisions"], counts["units"], sum(counts["by_action"].values())) == (40, 40, 40)
+
+
+def test_the_verdict_speaks_of_its_unit_and_is_bound_to_it(tmp_path):
+    with opened(tmp_path, REQUESTS.replace("floor = 0.2", "floor = 0.6")) as project:
+        rng = random.Random(9)
+        for _ in range(100):
+            request(project, rng, good=0.5)
+        candidate = project.learn("ask")
+        for _ in range(100):
+            request(project, rng, good=0.5)
+        verdict = project.prove(candidate)
+        assert verdict.evidence.unit == "requests"
+        assert verdict.evidence.declared["unit"] == "request"
+        assert verdict.evidence.n <= 200
+        evidence = verdict.evidence.id
+    with opened(tmp_path, REQUESTS.replace('unit = "request"', 'unit = "decision"').replace("0.2", "0.6")) as project:
+        assert project.verdict(evidence).evidence.unit == "requests"
+        assert project.standing("ask").verdict is None
 
 
 def test_an_attempt_is_replayed_by_itself(tmp_path):
@@ -264,8 +309,6 @@ def test_a_canary_that_is_worse_by_episode_is_ended(tmp_path):
 
 
 def test_deleted_episodes_count_at_their_worst(tmp_path):
-    from headway.observe import DeletionFilter
-
     with opened(tmp_path, EPISODES) as project:
         rng = random.Random(5)
         for number in range(80):
@@ -292,6 +335,22 @@ def test_results_of_whole_episodes_ask_for_their_unit(tmp_path):
         episode(project, "e1", rng, {"a": 0.2, "b": 0.8})
         (task,) = project.status().tasks
         assert not task.warnings
+
+
+def test_the_loop_tests_a_candidate_by_episode_and_promotes_it(tmp_path):
+    more = 'promote = "auto"\nretrain_after = 100\nfinal_after_s = 0\n'
+    with opened(tmp_path, EPISODES.replace("floor = 0.1", "floor = 0.3") + more) as project:
+        rng, marks, done = random.Random(8), Marks(), []
+        for number in range(1200):
+            episode(project, f"e{number}", rng, {"a": 0.1, "b": 0.9}, steps=1 + number % 3)
+            if number % 50 == 49:
+                done.append(cycle(project, "ask", due(project.standing("ask"), marks), marks))
+                if done[-1].promoted:
+                    break
+        assert any(one.experiment for one in done)
+        assert done[-1].promoted
+        assert project.standing("ask").current.ref == done[-1].promoted
+        assert project.guard("ask") is None
 
 
 def test_nothing_can_be_proven_before_an_episode_was_drawn(tmp_path):

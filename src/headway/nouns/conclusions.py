@@ -7,7 +7,7 @@ from typing import Literal
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.times import day, moment
 
-_PER = {"log": " per decision", "world": " per episode", "heldout": " per row"}
+_PER = {"world": " per episode", "heldout": " per row"}
 
 
 def conclusion(verdict: Verdict) -> str:
@@ -45,7 +45,7 @@ def _bound(evidence: Evidence, side: Literal["better", "worse"]) -> str:
     """The gate's bound on the side that matters."""
     if evidence.kind == "preference":
         return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} comparisons with a winner"
-    per = _PER.get(evidence.kind, " per row")
+    per = f" per {evidence.unit[:-1]}" if evidence.kind == "log" else _PER.get(evidence.kind, " per row")
     if evidence.proven(side) is None or evidence.bounds is None:
         return "the test proves it, and does not say by how much"
     certain = f"more than {gap(evidence.bounds[0])}" if side == "better" else f"less than {gap(evidence.bounds[1])}"

@@ -219,7 +219,8 @@ class Evidence:
     @property
     def unit(self) -> str:
         """What `n` counts."""
-        return _UNITS.get(self.kind, "rows")
+        declared = self.declared.get("unit")
+        return f"{declared}s" if self.kind == "log" and declared else _UNITS.get(self.kind, "rows")
 
     @property
     def reliance(self) -> Reliance | None:

@@ -65,7 +65,7 @@ class About:
     trusted: Sequence[str] = ()  # keys that may decide the verdict
     config_hash: str = ""  # of the configuration that would serve the candidate
     behaviour: str = ""  # digest of what both policies do
-    declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares about missing outcomes
+    declared: Mapping[str, str] = field(default_factory=dict)  # what the task declares
     alpha_worse: float = sequential.ALPHA  # for "worse": a budget of its own
     guard: bool = False  # whether to take back a policy that acts: "worse" also finds harm that begins late
     reward_range: tuple[float, float] | None = None  # no reward is outside; None: taken from the rows

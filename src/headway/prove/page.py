@@ -14,7 +14,6 @@ _NAMES = {
     "behaviour": "what was actually done",
 }
 _EARNED = {
-    "log": "Reward per decision",
     "preference": "How often the new policy was preferred",
     "world": "Return per episode",
     "heldout": "Score per row",
@@ -127,7 +126,7 @@ def page_of(verdict: Verdict) -> Page:
         curve=tuple(evidence.curve) if estimated else (),
         margin=evidence.margin,
         unit=evidence.unit,
-        earned=_EARNED.get(evidence.kind, "Score per row"),
+        earned=_EARNED.get(evidence.kind, f"Reward per {evidence.unit.removesuffix('s')}"),
         kind=evidence.kind,
         notes=tuple(evidence.notes),
         raters=_raters(verdict, evidence),

@@ -55,7 +55,7 @@ def present_terms(
 
 
 def _declared(settings: TaskSettings) -> dict[str, str]:
-    """What the task's settings state rather than measure: how missing outcomes are meant, and what its guards allow."""
+    """What the task's settings state and nothing measures: its unit, what missing outcomes mean, what guards allow."""
     declared = {
         f"guard {name}": f"{guard.direction} is better, tolerance {guard.tolerance:g}"
         + ("" if guard.range is None else f", range [{guard.range[0]:g}, {guard.range[1]:g}]")
@@ -63,6 +63,8 @@ def _declared(settings: TaskSettings) -> dict[str, str]:
     }
     if settings.capped:
         declared["capped"] = "true"
+    if settings.unit != "decision":
+        declared["unit"] = settings.unit
     return declared | ({"missing": settings.missing} if settings.missing == "at random" else {})
 
 
