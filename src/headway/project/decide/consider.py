@@ -248,7 +248,8 @@ def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayE
     try:
         draws = pipeline.draw(situations, offered, seeds)
         if author:
-            draws = [draw._replace(assigned=author) for draw in draws]
+            by = f", {serving.share:g} of the episodes are {serving.canary}'s"
+            draws = [draw._replace(assigned=author, exploration=draw.exploration + by) for draw in draws]
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
     except HeadwayError as error:
         for place in places:
