@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -100,17 +100,25 @@ class Prepared(NamedTuple):
         return self.own[0]  # type: ignore[no-any-return]
 
 
+@cache
+def _packer(numbers: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<{numbers}d").pack
+
+
 def ready(decisions: Sequence[Decision]) -> list[Prepared]:
     prepared: list[Prepared] = []
+    when, at = -1.0, -1  # decisions of one batch have the same time
     for decision in decisions:
         situation, candidates = decision.situation, encode_candidates(decision.candidates)
         probabilities, seed = decision.probabilities, decision.seed
+        if decision.at != when:
+            when, at = decision.at, round(decision.at * 1e6)
         own = (
             id_bytes(decision.id),
-            round(decision.at * 1e6),
+            at,
             situation.text,
             dumps(situation.state) if situation.state else "{}",
-            struct.pack(f"<{len(probabilities)}d", *probabilities),
+            _packer(len(probabilities))(*probabilities),
             candidates.names.index(decision.action),
             decision.propensity,
             seed - (1 << 64) if seed >= 1 << 63 else seed,  # no database has unsigned 64-bit integers

@@ -177,8 +177,10 @@ class Endpoint:
             raise InvalidInput(f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json.") from error
 
     def encode(self, answer: Any) -> bytes:
+        if answer is None:
+            return b""
         convert = converter(self.gives)
-        return b"" if answer is None else _encoder.encode(answer if convert is None else convert(answer))
+        return _encoder.encode(answer if convert is None else convert(answer))
 
 
 def endpoint(
