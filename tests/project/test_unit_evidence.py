@@ -292,6 +292,12 @@ def test_an_experiment_by_episode_is_judged_by_episode(tmp_path):
         plan = project.plan("ask", uplift=0.2)
         assert plan.unit == "episodes"
         assert plan.plan.horizon < 1000
+        running, cost = project.experiment("ask"), project.verdict_cost("ask")
+        assert (running.unit, running.decisions) == (cost.unit, 300) == ("episode", 300)
+        assert cost.log_alone is None
+    shown = CliRunner().invoke(headway, ["-C", str(tmp_path), "experiment", "show", "ask"])
+    assert "300 of about" in shown.stdout
+    assert "episodes" in shown.stdout
 
 
 def test_a_canary_that_is_worse_by_episode_is_ended(tmp_path):

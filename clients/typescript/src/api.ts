@@ -367,6 +367,7 @@ export interface ExperimentAnswer {
   per_day: number | null;
   expected_end: string | null;
   waiting: number;
+  unit: string;
   verdict: string | null;
   difference: number | null;
   interval: [number, number] | null;

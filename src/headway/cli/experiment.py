@@ -100,11 +100,13 @@ def experiment_line(state: ExperimentState) -> str:
     """One sentence: who acts on which share, how far it is, and when it ends."""
     who = f"{state.policy} on {percent(state.share)} of {state.task}"
     if not state.running:
-        return f"Experiment ended, {state.ended}: {who}, {state.decisions:,} decisions until {minute(state.ended_at)}."
+        return (
+            f"Experiment ended, {state.ended}: {who}, {state.decisions:,} {state.unit}s until {minute(state.ended_at)}."
+        )
     if state.needed is None:
-        progress = f"{state.decisions:,} decisions so far"
+        progress = f"{state.decisions:,} {state.unit}s so far"
     else:
-        progress = f"{state.decisions:,} of about {state.needed:,} decisions"
+        progress = f"{state.decisions:,} of about {state.needed:,} {state.unit}s"
     if state.waiting:
         progress += f", {state.waiting:,} of them waiting for outcomes"
     end = f"expected to end by {minute(state.expected_end)}" if state.expected_end is not None else _latest(state)

@@ -116,15 +116,15 @@ _COSTS = RecordTable[tuple[float, int | None, float | None]](
 @renders("VerdictCost")
 def _verdict_cost(out: Output, cost: VerdictCost) -> None:
     out.line(f"A verdict on {cost.policy} against {cost.against}, for an uplift of {cost.uplift:+.3f}:")
-    out.line(f"  with the log alone: {_more(cost.log_alone)}{_until(cost.log_until)}")
+    out.line(f"  with the log alone: {_more(cost.log_alone, cost.unit)}{_until(cost.log_until)}")
     if cost.share > 0 and cost.decisions is not None:
         share = f"with {percent(cost.share)} of the traffic for the candidate"
-        out.line(f"  {share}: {_more(cost.decisions)}{_until(cost.until)}", style="bold")
+        out.line(f"  {share}: {_more(cost.decisions, cost.unit)}{_until(cost.until)}", style="bold")
     else:
-        out.line(f"The log alone decides within {cost.within:,} decisions: no experiment is needed.", style="bold")
+        out.line(f"The log alone decides within {cost.within:,} {cost.unit}s: no experiment is needed.", style="bold")
     _COSTS.print(out, [(share, needed, cost.days(needed)) for share, needed in cost.by_share.items()])
-    rate = "" if cost.per_day is None else f", {cost.per_day:,.0f} decisions a day"
-    out.line(f"Estimated from {cost.pilot:,} decisions{rate}; the test has {cost.known:,} so far.")
+    rate = "" if cost.per_day is None else f", {cost.per_day:,.0f} {cost.unit}s a day"
+    out.line(f"Estimated from {cost.pilot:,} {cost.unit}s{rate}; the test has {cost.known:,} so far.")
     if cost.waiting is not None:
         made, late = cost.waiting.decisions, cost.waiting.open
         out.line(f"{made:,} more are made and wait: {late:,} of them have no outcome yet. {_MARK}")
@@ -133,10 +133,10 @@ def _verdict_cost(out: Output, cost: VerdictCost) -> None:
 _MARK = "They count once 99% of each action's outcomes are in, or reward_after_s is over."
 
 
-def _more(decisions: int | None) -> str:
-    if decisions is None:
-        return "no number of decisions suffices"
-    return f"about {decisions:,} more decisions" if decisions else "no more decisions: a proof is due"
+def _more(units: int | None, unit: str) -> str:
+    if units is None:
+        return f"no number of {unit}s suffices"
+    return f"about {units:,} more {unit}s" if units else f"no more {unit}s: a proof is due"
 
 
 def _until(at: float | None) -> str:

@@ -35,6 +35,7 @@ class ExperimentState:
     per_day: float | None = None  # the present rate of decisions
     expected_end: Time | None = None  # when `needed` is reached at that rate, or count at the latest
     waiting: int = 0  # decisions that the last verdict could not count, because their outcomes are not in
+    unit: str = "decision"  # what `decisions` counts
     verdict: str | None = None  # the word of the last one
     difference: float | None = None  # only if the verdict shows an estimate
     interval: tuple[float, float] | None = None
@@ -68,6 +69,7 @@ class VerdictCost:
     per_day: float | None  # the present rate of decisions
     until: float | None = None  # when `decisions` have been made at that rate
     log_until: float | None = None
+    unit: str = "decision"  # what is counted
     waiting: Waiting | None = None  # decisions that are made and not counted yet
 
     @property

@@ -201,6 +201,7 @@ def _state(project: Opened, entry: Entry, against: str) -> ExperimentState:
         ),
         needed=detail["needed"],
         uplift=detail["uplift"],
+        unit=project.settings.task(entry.task).unit,
         most=int(detail["most"]),
     )
 

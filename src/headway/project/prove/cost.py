@@ -73,6 +73,7 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
         until=_date(project, plan.decisions, per_day),
         log_until=_date(project, plan.log_alone, per_day),
         waiting=waiting,
+        unit=settings.unit,
     )
 
 
