@@ -13,7 +13,7 @@ from headway.decide.bandit import Bandit
 from headway.decide.confidence import confidences, two_best
 from headway.decide.exact import rounded
 from headway.decide.posteriors import Linear
-from headway.encode.state import GRID, Features
+from headway.encode.state import Features
 from headway.learn.bandit import BanditLearner
 from headway.nouns.errors import Damaged, HeadwayError, UnknownName
 from headway.nouns.protocols import Learned
@@ -27,7 +27,7 @@ from tests.opinions import opinion_on
 @settings(max_examples=40)
 def test_scores_do_not_depend_on_the_order_of_addition_or_on_the_batch(rows: int, width: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    x = np.rint(np.clip(rng.normal(size=(rows, width)) * 3, -8, 8) / GRID) * GRID
+    x = np.rint(np.clip(rng.normal(size=(rows, width)) * 3, -8, 8) / Features.GRID) * Features.GRID
     half = rng.normal(size=(4, width, width))
     model = Linear(rounded(rng.normal(size=(4, width)) * 7), rounded(half @ half.transpose(0, 2, 1)), np.array([0.3]))
     mean, std = model.mean(x, None), model.std(x, range(3))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from headway.decide.acting import Explorer, Pipeline, explorer, sticky
+from headway.decide.acting import Explorer, Pipeline, sticky
 from headway.decide.baselines import baseline
 from headway.nouns.errors import Conflict, Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Floats, Opinions, Policy
@@ -239,9 +239,9 @@ def test_invalid_settings_and_shapes_are_refused() -> None:
             Pipeline(Table(), **wrong)  # type: ignore[arg-type]
         assert error.value.code == "bad_share"
     with pytest.raises(InvalidSettings, match="thompson"):
-        explorer("tompson")
+        Explorer.of("tompson")
     with pytest.raises(InvalidSettings, match="share"):
-        explorer({"kind": "epsilon", "shar": 0.1})
+        Explorer.of({"kind": "epsilon", "shar": 0.1})
     with pytest.raises(InvalidSettings):
         Explorer(kind="softmax", temperature=0.0)
     pipeline = Pipeline(Table())

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from headway.encode import encoder
-from headway.encode.state import GRID, LIMIT, Features
+from headway.encode.state import Features
 from headway.encode.tracker import Tracker, fit
 from headway.nouns.errors import Damaged, InvalidInput
 from headway.nouns.protocols import Encoder, Floats
@@ -60,8 +60,8 @@ def test_one_row_equals_its_row_in_a_batch_and_json_restores_the_features(
     rows = features.vectors(asked, text)
     assert rows.shape == (len(asked), features.width) == (len(asked), len(features.names))
     assert np.array_equal(rows, np.stack([_vector(again, situation, text) for situation in asked]))
-    assert np.array_equal(rows, np.rint(rows / GRID) * GRID)
-    assert (np.abs(rows) <= LIMIT).all()
+    assert np.array_equal(rows, np.rint(rows / Features.GRID) * Features.GRID)
+    assert (np.abs(rows) <= Features.LIMIT).all()
     assert (rows[:, 0] == 1.0).all()
 
 
@@ -69,9 +69,9 @@ def test_numbers_are_standardised_and_missing_ones_are_zero() -> None:
     features = fit([_of(a=float(i), b=7.0) for i in range(101)])
     assert features.names == ("bias", "a", "b")
     deviation = math.sqrt(sum((i - 50) ** 2 for i in range(101)) / 101)
-    assert _vector(features, _of(a=100.0, b=7.0)) == pytest.approx([1.0, 50 / deviation, 0.0], abs=GRID)
+    assert _vector(features, _of(a=100.0, b=7.0)) == pytest.approx([1.0, 50 / deviation, 0.0], abs=Features.GRID)
     assert _vector(features, _of()).tolist() == [1.0, 0.0, 0.0]
-    assert _vector(features, _of(a=1e12)).tolist() == [1.0, LIMIT, 0.0]
+    assert _vector(features, _of(a=1e12)).tolist() == [1.0, Features.LIMIT, 0.0]
 
 
 def test_statistics_of_a_long_stream_equal_those_of_the_whole() -> None:

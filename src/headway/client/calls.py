@@ -89,6 +89,20 @@ class ServerCall(Generic[T]):
     params: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
 
+    @classmethod
+    def get(cls, path: str, *names: str, read: Callable[[Any], T], **params: Any) -> ServerCall[T]:
+        """`path` has a {} for each name; a parameter that is None is left out."""
+        given = {name: str(value) for name, value in params.items() if value is not None}
+        return cls(method="GET", path=path.format(*map(_segment, names)), params=given, read=read)
+
+    @classmethod
+    def post(
+        cls, path: str, *names: str, body: Mapping[str, Any], read: Callable[[Any], T], repeatable: bool = True
+    ) -> ServerCall[T]:
+        """`path` has a {} for each name."""
+        where = path.format(*map(_segment, names))
+        return cls(method="POST", path=where, body=_encoded(body), read=read, repeatable=repeatable)
+
 
 class ServerVerb(Generic[P, T]):
     """A method that describes a call. A `Client` sends it and returns T, an `AsyncClient` returns a coroutine of T."""
@@ -147,7 +161,7 @@ class ServerVerbs:
         The same `id` or `idempotency_key` gives the same answer.
         """
         body = _decision({**details, "task": task, "text": text, "candidates": candidates})
-        return ServerCall(method="POST", path="/v1/decisions", body=encoded(body), read=Decided.read)
+        return ServerCall.post("/v1/decisions", body=body, read=Decided.read)
 
     @ServerVerb
     def decide_many(self, asks: Iterable[DecideRequest]) -> ServerCall[list[Decided]]:
@@ -157,7 +171,7 @@ class ServerVerbs:
             return [Decided.read(decision) for decision in answer["decisions"]]
 
         body = {"decisions": [_decision(ask) for ask in asks]}
-        return ServerCall(method="POST", path="/v1/decisions/batch", body=encoded(body), read=read)
+        return ServerCall.post("/v1/decisions/batch", body=body, read=read)
 
     # -- signal
 
@@ -200,33 +214,30 @@ class ServerVerbs:
         def read(_: Any) -> None:
             return None
 
-        path = f"/v1/tasks/{segment(task)}/episodes/{segment(episode)}/end"
-        return ServerCall(method="POST", path=path, body=encoded({"ending": ending}), read=read)
+        body = {"ending": ending}
+        return ServerCall.post("/v1/tasks/{}/episodes/{}/end", task, episode, body=body, read=read)
 
     # -- read
 
     @ServerVerb
     def explain(self, decision: str) -> ServerCall[dict[str, Any]]:
         """How a decision was made: policy, reason, probabilities and outcome."""
-        return ServerCall(method="GET", path=f"/v1/decisions/{parse_decision_id(decision)}", read=dict)
+        return ServerCall.get("/v1/decisions/{}", parse_decision_id(decision), read=dict)
 
     @ServerVerb
     def status(self) -> ServerCall[dict[str, Any]]:
         """Every task: which policy is current, what waits, how much data there is."""
-        return ServerCall(method="GET", path="/v1/tasks", read=dict)
+        return ServerCall.get("/v1/tasks", read=dict)
 
     @ServerVerb
     def policies(self, task: str | None = None) -> ServerCall[list[dict[str, Any]]]:
         """Every policy that the ledger names, and its state."""
-        params = {} if task is None else {"task": task}
-        return ServerCall(
-            method="GET", path="/v1/policies", params=params, read=lambda answer: list(answer["policies"])
-        )
+        return ServerCall.get("/v1/policies", task=task, read=lambda answer: list(answer["policies"]))
 
     @ServerVerb
     def policy(self, reference: str) -> ServerCall[dict[str, Any]]:
         """The header of a policy: what it is, what it was trained on, which baselines it was compared with."""
-        return ServerCall(method="GET", path=f"/v1/policies/{segment(reference)}", read=dict)
+        return ServerCall.get("/v1/policies/{}", reference, read=dict)
 
     # -- change who decides
 
@@ -250,15 +261,13 @@ class ServerVerbs:
         body |= {"predicts_only": True} if predicts_only else {}
         if trust_keys:
             body["trust_keys"] = list(trust_keys)
-        path = f"/v1/policies/{segment(policy)}/promote"
-        return ServerCall(method="POST", path=path, body=encoded(body), read=dict, repeatable=False)
+        return ServerCall.post("/v1/policies/{}/promote", policy, body=body, read=dict, repeatable=False)
 
     @ServerVerb
     def rollback(self, task: str, *, to: str | None = None, why: str = "") -> ServerCall[dict[str, Any]]:
         """Make the previous policy (or `to`) current again. Needs an admin key."""
         body = {"why": why} if to is None else {"why": why, "to": to}
-        path = f"/v1/tasks/{segment(task)}/rollback"
-        return ServerCall(method="POST", path=path, body=encoded(body), read=dict, repeatable=False)
+        return ServerCall.post("/v1/tasks/{}/rollback", task, body=body, read=dict, repeatable=False)
 
 
 class BlockingVerbs(ServerVerbs):
@@ -286,7 +295,7 @@ def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", e
             item["key"] = item_key
         items.append(item)
     body = {"signals": items, "early": True} if early else {"signals": items}
-    return ServerCall(method="POST", path="/v1/signals", body=encoded(body), read=_new_signals)
+    return ServerCall.post("/v1/signals", body=body, read=_new_signals)
 
 
 def _new_signals(answer: Mapping[str, Any]) -> int:
@@ -327,11 +336,11 @@ def offer_body(offer: Offer) -> Any:
     raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
 
 
-def segment(text: str) -> str:
+def _segment(text: str) -> str:
     return quote(text, safe="@")
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
+def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, allow_nan=False, default=_plain, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:  # a lone surrogate is a ValueError too

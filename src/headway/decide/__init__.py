@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         Draw as Draw,
         Explorer as Explorer,
         Pipeline as Pipeline,
-        explorer as explorer,
         sticky as sticky,
     )
     from headway.decide.arms import Arms as Arms
@@ -25,24 +24,10 @@ if TYPE_CHECKING:
     from headway.decide.baselines import baseline as baseline
     from headway.decide.conditions import BUILT_IN as BUILT_IN, parse as parse
     from headway.decide.confidence import confidences as confidences
-    from headway.decide.exact import FEATURE_BITS as FEATURE_BITS, rounded as rounded
-    from headway.decide.explore import (
-        draw as draw,
-        softmax as softmax,
-        splitmix64 as splitmix64,
-        uniform as uniform,
-        without_canary as without_canary,
-    )
+    from headway.decide.exact import rounded as rounded
+    from headway.decide.explore import draw as draw, uniform as uniform, without_canary as without_canary
     from headway.decide.posteriors import Clusters as Clusters, Linear as Linear
     from headway.decide.prices import Prices as Prices
-    from headway.decide.stored import (
-        check_costs as check_costs,
-        damaged as damaged,
-        frozen as frozen,
-        read_arms as read_arms,
-        read_explorer as read_explorer,
-        read_features as read_features,
-        tensor as tensor,
-    )
+    from headway.decide.stored import damaged as damaged, frozen as frozen, tensor as tensor
 else:
     __all__, __getattr__ = door(__name__)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.decide import explore
+from headway.decide.stored import damaged
 from headway.nouns import (
     Candidate,
     Conflict,
@@ -68,6 +69,28 @@ class Explorer:
                 hint="share lies in 0..1, temperature, gamma and scale above 0.",
             )
 
+    @classmethod
+    def of(cls, spec: str | Mapping[str, Any] | Explorer) -> Explorer:
+        """`Explorer.of("thompson")`, `Explorer.of({"kind": "epsilon", "share": 0.2})`."""
+        if isinstance(spec, Explorer):
+            return spec
+        settings = {"kind": spec} if isinstance(spec, str) else dict(spec)
+        known = [knob.name for knob in fields(cls)]
+        for key in settings:
+            if key not in known:
+                raise InvalidSettings(
+                    f"An explorer has no setting {key!r}.", code="unknown_key", hint=did_you_mean(key, known)
+                )
+        return cls(**settings)
+
+    @classmethod
+    def read(cls, knobs: Mapping[str, Any]) -> Explorer:
+        """The explorer of a bundle."""
+        try:
+            return cls.of(knobs.get("explore", "greedy"))
+        except (InvalidSettings, TypeError, ValueError) as error:
+            raise damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error
+
     def shape(self, opinions: Opinions, seeds: Sequence[int]) -> tuple[Floats, str]:
         """The explored distribution [row, candidate], and its description."""
         mean = opinions.mean
@@ -83,20 +106,6 @@ class Explorer:
             case "thompson" if mean is not None and opinions.std is not None:
                 return explore.thompson(mean, opinions.std * self.scale, seeds), "thompson"
         return opinions.probabilities, "policy"
-
-
-def explorer(spec: str | Mapping[str, Any] | Explorer) -> Explorer:
-    """`explorer("thompson")`, `explorer({"kind": "epsilon", "share": 0.2})`."""
-    if isinstance(spec, Explorer):
-        return spec
-    settings = {"kind": spec} if isinstance(spec, str) else dict(spec)
-    known = [knob.name for knob in fields(Explorer)]
-    for key in settings:
-        if key not in known:
-            raise InvalidSettings(
-                f"An explorer has no setting {key!r}.", code="unknown_key", hint=did_you_mean(key, known)
-            )
-    return Explorer(**settings)
 
 
 class Draw(NamedTuple):
@@ -157,7 +166,7 @@ class Pipeline:
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
                 raise InvalidSettings(f"{name} is {value!r}.", code="bad_share", hint="It lies between 0 and 1.")
-        object.__setattr__(self, "explore", explorer(self.explore))
+        object.__setattr__(self, "explore", Explorer.of(self.explore))
         if self.canary is not None and not isinstance(self.canary, Pipeline):
             wrapped = Pipeline(self.canary, self.fallback, self.confidence_floor, self.floor, self.explore)
             object.__setattr__(self, "canary", wrapped)

@@ -6,11 +6,13 @@ arms.columns(candidates)                 # [candidate]: their positions; an unkn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.decide.stored import damaged
 from headway.nouns import Candidate, InvalidInput
 
 _REMEMBERED = 256  # candidate sets
@@ -26,6 +28,16 @@ class Arms:
         self.every: NDArray[np.int64] = np.arange(len(self.names))
         self._index = {name: place for place, name in enumerate(self.names)}
         self._columns: dict[tuple[str, ...], NDArray[np.int64]] = {}
+
+    @classmethod
+    def read(cls, extra: Mapping[str, Any], *, least: int = 1) -> Arms:
+        """The arms that a bundle's header names, at least this many."""
+        names = extra.get("arms")
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
+            raise damaged(f"The bundle's arms are {names!r:.80}", "bad_header")
+        if len(names) < least or len(set(names)) != len(names):
+            raise damaged(f"The bundle has too few arms, or names one twice: {names!r:.80}", "bad_header")
+        return cls(names)
 
     def __len__(self) -> int:
         return len(self.names)

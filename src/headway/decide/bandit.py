@@ -30,7 +30,7 @@ from headway.decide.confidence import beats, confidences, two_best
 from headway.decide.exact import rounded
 from headway.decide.posteriors import Clusters, Linear, Posterior
 from headway.decide.prices import Prices
-from headway.decide.stored import check_costs, damaged, frozen, read_arms, read_explorer, read_features, tensor
+from headway.decide.stored import damaged, frozen, tensor
 from headway.encode import Features
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
@@ -122,7 +122,7 @@ def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None = None
 ) -> Bandit:
     """The bandit of a bundle. The input is untrusted: anything that does not fit is refused as damaged."""
-    arms, features = read_arms(extra, least=0), read_features(extra, encoder)
+    arms, features = Arms.read(extra, least=0), Features.read(extra, encoder)
     width, count = features.width, len(arms)
     model: Posterior
     match knobs.get("model"):
@@ -148,14 +148,14 @@ def read(
             model = Clusters(frozen(rounded(centroids)), frozen(means), frozen(stds))
         case other:
             raise damaged(f"The bundle's bandit model is {other!r}, not linear or clusters", "bad_header")
-    check_costs(knobs, "ridge", "shrink")
+    Prices.check(knobs, "ridge", "shrink")
     return Bandit(
         arms=arms,
         features=features,
         encoder=encoder,
         model=model,
         knobs=knobs,
-        explorer=read_explorer(knobs),
+        explorer=Explorer.read(knobs),
         seen=frozen(np.array([totals[..., 0].sum()])),
         tensors=tensors,
     )

@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
-from headway.encode import GRID, LIMIT
+from headway.encode import Features
 from headway.nouns import Floats
 
-FEATURE_BITS = round(math.log2(LIMIT / GRID))  # 17
+FEATURE_BITS = round(math.log2(Features.LIMIT / Features.GRID))  # 17
 
 
 def rounded(values: Floats, bits: int = FEATURE_BITS) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from headway.decide.stored import damaged
 from headway.nouns import Candidate, Floats
 
 
@@ -23,6 +24,15 @@ class Prices:
     def __init__(self, knobs: Mapping[str, Any]) -> None:
         self.weight = float(knobs.get("cost_weight", 0.0))
         self.costs: dict[str, float] = {name: float(cost) for name, cost in dict(knobs.get("costs") or {}).items()}
+
+    @staticmethod
+    def check(knobs: Mapping[str, Any], *others: str) -> None:
+        """`cost_weight`, `costs` and the knobs in `others` of a bundle must be finite numbers if they are set."""
+        costs = knobs.get("costs") or {}
+        numbers = [knobs.get(name, 0.0) for name in ("cost_weight", *others)]
+        numbers += costs.values() if isinstance(costs, Mapping) else [None]
+        if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
+            raise damaged(f"The bundle's costs are {costs!r:.80}", "bad_header")
 
     def off(self, mean: Floats, candidates: Sequence[Candidate]) -> Floats:
         """Predicted rewards [row, candidate] less the weighted costs of the candidates."""

@@ -1,6 +1,6 @@
-"""Reads and checks the content of a bundle: arms, features, costs, explorer, tensors.
+"""Reads and checks the content of a bundle.
 
-    arms, features = read_arms(extra), read_features(extra, encoder)
+    arms, features = Arms.read(extra), Features.read(extra, encoder)
     weights = tensor(tensors, "weights", len(arms) + 1, features.width)
 
 The input is untrusted: shapes, types, finiteness and every name are checked before anything is computed with them.
@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide.acting import Explorer, explorer
-from headway.decide.arms import Arms
-from headway.encode import Features
-from headway.nouns import Damaged, Encoder, Floats, InvalidSettings
+from headway.nouns import Damaged, Floats
 
 
 def damaged(what: str, code: str) -> Damaged:
@@ -56,44 +53,3 @@ def frozen(values: Floats) -> Floats:
     kept = np.array(values)
     kept.flags.writeable = False
     return kept
-
-
-def read_arms(extra: Mapping[str, Any], *, least: int = 1) -> Arms:
-    """The arms that a bundle's header names, at least this many."""
-    names = extra.get("arms")
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name for name in names):
-        raise damaged(f"The bundle's arms are {names!r:.80}", "bad_header")
-    if len(names) < least or len(set(names)) != len(names):
-        raise damaged(f"The bundle has too few arms, or names one twice: {names!r:.80}", "bad_header")
-    return Arms(names)
-
-
-def read_features(extra: Mapping[str, Any], encoder: Encoder | None) -> Features:
-    """How situations become vectors; the encoder must be the one that the policy was learned with."""
-    stored = extra.get("features")
-    if not isinstance(stored, Mapping):
-        raise damaged("The bundle has no features", "bad_header")
-    features = Features.from_json(stored)
-    if features.encoder and (encoder is None or encoder.version != features.encoder):
-        raise Damaged(
-            f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
-            code="encoder_mismatch",
-            hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
-        )
-    return features
-
-
-def check_costs(knobs: Mapping[str, Any], *others: str) -> None:
-    """`cost_weight`, `costs` and the knobs in `others` must be finite numbers if they are set."""
-    costs = knobs.get("costs") or {}
-    numbers = [knobs.get(name, 0.0) for name in ("cost_weight", *others)]
-    numbers += costs.values() if isinstance(costs, Mapping) else [None]
-    if not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-        raise damaged(f"The bundle's costs are {costs!r:.80}", "bad_header")
-
-
-def read_explorer(knobs: Mapping[str, Any]) -> Explorer:
-    try:
-        return explorer(knobs.get("explore", "greedy"))
-    except (InvalidSettings, TypeError, ValueError) as error:
-        raise damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error

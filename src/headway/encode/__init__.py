@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headway.encode.build import encoder as encoder
     from headway.encode.check import only as only, whole as whole
     from headway.encode.hashing import HashingEncoder as HashingEncoder
-    from headway.encode.state import GRID as GRID, LIMIT as LIMIT, Features as Features
+    from headway.encode.state import Features as Features
     from headway.encode.text import uncached as uncached
     from headway.encode.tracker import Tracker as Tracker, fit as fit
 else:

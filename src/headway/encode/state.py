@@ -24,14 +24,12 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from headway.nouns import MARK, Damaged, Encoder, Floats, InvalidInput, Situation, without
 
-GRID = 2.0**-14  # every entry is a multiple of this
-LIMIT = 8.0  # and no larger than this
 SUMMARY = ("mean", "last", "least", "greatest", "length")
 
 
@@ -46,6 +44,8 @@ def summarise(values: Sequence[float]) -> tuple[float, ...]:
 class Features:
     """The map from situations of one task to vectors. Immutable; it includes the version of the encoder."""
 
+    GRID: ClassVar[float] = 2.0**-14  # every entry is a multiple of this
+    LIMIT: ClassVar[float] = 8.0  # and no larger than this
     encoder: str = ""  # the version of the text encoder; empty: text is not used
     text_width: int = 0
     numbers: tuple[str, ...] = ()
@@ -78,11 +78,11 @@ class Features:
         mean, scale = np.array(self.means, dtype=np.float64), np.array(self.scales, dtype=np.float64)
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
             raise Damaged("The features store a mean or scale that is not a usable number.", code="damaged_features")
-        gain = np.full(width, 1.0 / GRID)
+        gain = np.full(width, 1.0 / self.GRID)
         offset = np.zeros(width)
         start = 1 + self.text_width
-        gain[start : start + plain] = 1.0 / (GRID * scale)
-        offset[start : start + plain] = -mean / (GRID * scale)
+        gain[start : start + plain] = 1.0 / (self.GRID * scale)
+        offset[start : start + plain] = -mean / (self.GRID * scale)
         object.__setattr__(self, "_shifted", bool(offset.any()))
         object.__setattr__(self, "_gain", gain)
         object.__setattr__(self, "_offset", offset)
@@ -128,12 +128,12 @@ class Features:
         np.rint(work, out=work)
         # If the sum of squares is within the limit, no entry needs clipping and none is NaN.
         squares = work.dot(work) if single else np.einsum("ij,ij->i", raw, raw).max(initial=0.0)
-        if not squares <= (LIMIT / GRID) ** 2:
+        if not squares <= (self.LIMIT / self.GRID) ** 2:
             if not np.isfinite(raw).all():
                 self._refuse(situations)
-            np.minimum(raw, LIMIT / GRID, out=raw)
-            np.maximum(raw, -LIMIT / GRID, out=raw)
-        work *= GRID
+            np.minimum(raw, self.LIMIT / self.GRID, out=raw)
+            np.maximum(raw, -self.LIMIT / self.GRID, out=raw)
+        work *= self.GRID
         return raw
 
     def _fill(self, plain: Floats, situations: Sequence[Situation]) -> None:
@@ -228,6 +228,22 @@ class Features:
             "means": list(self.means),
             "scales": list(self.scales),
         }
+
+    @classmethod
+    def read(cls, extra: Mapping[str, Any], encoder: Encoder | None) -> Features:
+        """The features in a bundle's header; the encoder must be the one that the policy was learned with."""
+        stored = extra.get("features")
+        if not isinstance(stored, Mapping):
+            hint = "The file was changed or cut short: restore it, or roll back."
+            raise Damaged("The bundle has no features.", code="bad_header", hint=hint)
+        features = cls.from_json(stored)
+        if features.encoder and (encoder is None or encoder.version != features.encoder):
+            raise Damaged(
+                f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
+                code="encoder_mismatch",
+                hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
+            )
+        return features
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Features:

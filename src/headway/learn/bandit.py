@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import explorer, rounded
+from headway.decide import Explorer, rounded
 from headway.encode import Features, Tracker, uncached
 from headway.learn import online
 from headway.learn.bandit_knobs import BanditKnobs
@@ -144,7 +144,7 @@ def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
             code="bad_knob",
             hint='model is "linear" or "clusters", prior "mean", "pooled" or "shared".',
         )
-    explorer(wanted["explore"])
+    Explorer.of(wanted["explore"])
     return wanted
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import Arms, Bandit, Clusters, Linear, bandit, damaged, explorer
+from headway.decide import Arms, Bandit, Clusters, Explorer, Linear, bandit, damaged
 from headway.encode import Features
 from headway.learn.posterior import (
     clusters_posterior,
@@ -103,7 +103,7 @@ class State:
             encoder=self.encoder,
             model=model,
             knobs=self.knobs,
-            explorer=explorer(self.knobs.get("explore", "greedy")),
+            explorer=Explorer.of(self.knobs.get("explore", "greedy")),
             seen=self.seen,
         )
         self.seen[0] = self.totals[..., 0].sum()

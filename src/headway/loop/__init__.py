@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from headway.loop import service as service
     from headway.loop.address import page_link as page_link, running_url as running_url
     from headway.loop.learn_shards import LearnedTask as LearnedTask, learn_tasks as learn_tasks
-    from headway.loop.lock import held as held, holder as holder
-    from headway.loop.supervisor import LOCK as LOCK, Supervisor as Supervisor
+    from headway.loop.lock import held as held
+    from headway.loop.supervisor import Supervisor as Supervisor, note_of_up as note_of_up
     from headway.loop.watch import TaskCheck as TaskCheck, Watch as Watch
     from headway.loop.when import machine as machine
 else:

@@ -12,13 +12,21 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from headway.client import Child, ChildEvent, Children, exit_words
 from headway.loop.address import page_link
-from headway.loop.lock import held
+from headway.loop.lock import held, holder
 
 LOCK = Path("run", "up.lock")
+
+
+def note_of_up(home: Path) -> dict[str, Any] | None:
+    """What the running `headway up` of a project wrote about itself; None: it does not run."""
+    return holder(home / LOCK)
+
+
 _START_S = 60.0  # a server that is not ready by then has failed
 _STOP_S = 5.0
 

@@ -11,7 +11,6 @@ from headway.nouns.doors import door as door  # rooms import it from here
 
 if TYPE_CHECKING:
     from headway.nouns.alarm import Alarm as Alarm, sentence as sentence
-    from headway.nouns.cell import guarded as guarded, unguarded as unguarded
     from headway.nouns.checkpoint import Header as Header, PolicyRef as PolicyRef, TensorSpec as TensorSpec
     from headway.nouns.conclusions import conclusion as conclusion, gap as gap
     from headway.nouns.core_kit import CHOICE as CHOICE
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
         Diagnostic as Diagnostic,
         Estimate as Estimate,
         Evidence as Evidence,
-        EvidenceKind as EvidenceKind,
         Guard as Guard,
         Plan as Plan,
         Prospect as Prospect,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
-EvidenceKind = str  # "log", "preference", "world", "heldout", or a kind that a kit registers
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
 CLIPPING = "clipping"  # the check that fails if rewards were cut to the range in favour of the candidate
 CLIPPING_AGAINST = "clipping_against"  # and to its disadvantage: then nothing shows that it is worse
@@ -172,7 +171,7 @@ class Evidence:
     """The input of the gate. The same data hash and policies give equal evidence."""
 
     task: str
-    kind: EvidenceKind
+    kind: str  # "log", "preference", "world", "heldout", or a kind that a kit registers
     candidate: str
     candidate_hash: str
     against: str

@@ -12,12 +12,7 @@ from headway.nouns import door
 if TYPE_CHECKING:
     from headway.promote import gate as gate
     from headway.promote.bundle import specs as specs
-    from headway.promote.gate import (
-        ONE_KEY as ONE_KEY,
-        ONE_KEY_REGION as ONE_KEY_REGION,
-        WAITING as WAITING,
-        Admission as Admission,
-    )
+    from headway.promote.gate import WAITING as WAITING, Admission as Admission
     from headway.promote.ledger import Entry as Entry, EntryKind as EntryKind, Heads as Heads, Ledger as Ledger
     from headway.promote.next_steps import Activity as Activity, most_urgent as most_urgent, next_step as next_step
     from headway.promote.registry import Registry as Registry

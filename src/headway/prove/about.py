@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
-from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Guard, InvalidInput, Plan, Prospect, RaterShare
+from headway.nouns import Diagnostic, Estimate, Evidence, Guard, InvalidInput, Plan, Prospect, RaterShare
 from headway.prove import sequential
 from headway.prove.betting import BETTING
 from headway.prove.power import decisions_needed, still_needed
@@ -19,7 +19,7 @@ _RANGE_FROM_ROWS = "the range of the rewards is taken from the rows: a reward ou
 class Measured(TypedDict):
     """The part of an evidence that comes from the data; see the fields of `Evidence`."""
 
-    kind: EvidenceKind
+    kind: str
     n: int
     difference: Estimate
     values: Mapping[str, Estimate]

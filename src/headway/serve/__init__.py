@@ -28,11 +28,9 @@ if TYPE_CHECKING:
         problem as problem,
     )
     from headway.serve.kit_routes import kit_problems as kit_problems
-    from headway.serve.routes.tasks import need_worker as need_worker
     from headway.serve.run import serve as serve
     from headway.serve.state import Server as Server
     from headway.serve.wire import (
-        NAME as NAME,
         Candidates as Candidates,
         Name as Name,
         State as State,

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from headway.nouns import Busy, Conflict, HeadwayError, Unavailable
-from headway.observe import Changes, Jobs, Keys, Links
+from headway.observe import Changes, Jobs, Keys, Links, worker_there
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.connections import Connections, capacity
@@ -165,6 +165,12 @@ class Server:
         self._far -= 1
         if not working.cancelled():
             working.exception()  # nobody may be left to ask
+
+    def need_worker(self) -> None:
+        """503 `worker_missing` unless a worker of this project is alive: the server itself never trains."""
+        if not worker_there(self.project.database):
+            hint = "Start one in the project's folder: headway watch"
+            raise Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=hint)
 
     def admit(self, task: str) -> None:
         """Refuses a new task if clients have created too many on first use."""

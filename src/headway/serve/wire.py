@@ -9,16 +9,16 @@ from msgspec import Meta
 
 from headway.serve.endpoints import strict
 
+NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 LARGEST = 2**53  # beyond it, JSON numbers of other languages lose digits
 
 
-def matching(pattern: str, longest: int, description: str | None = None) -> Meta:
+def matching(pattern: str = NAME, longest: int = 64, description: str | None = None) -> Meta:
     """A text that matches the pattern completely: Python's `$` would allow a line break at the end."""
     schema = {"pattern": f"^{pattern}$"}
     return Meta(pattern=rf"^{pattern}\Z", max_length=longest, description=description, extra_json_schema=schema)
 
 
-NAME = "[a-z0-9][a-z0-9_.-]{0,63}"
 Task = Annotated[
     str,
     matching(NAME, 64, "A kind of decision; created on first use unless headway.toml declares tasks."),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.encode.state import GRID
+from headway.encode.state import Features
 from headway.kits.practice.trunks import Activation, Trunk
 from headway.nouns.errors import Damaged
 
@@ -20,7 +20,7 @@ def network(seed: int, sizes: tuple[int, ...] = (37, 64, 48, 5)) -> tuple[list[A
 
 
 def inputs(seed: int, rows: int) -> Any:
-    return np.rint(np.random.default_rng(seed).uniform(-8, 8, size=(rows, 37)) / GRID) * GRID
+    return np.rint(np.random.default_rng(seed).uniform(-8, 8, size=(rows, 37)) / Features.GRID) * Features.GRID
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from headway.nouns import Command, Kit, door
 
 if TYPE_CHECKING:
+    from headway.kits.data.cell import guarded as guarded
     from headway.kits.data.contract import format_contract as format_contract
     from headway.kits.data.exporter import ExportFilter as ExportFilter, export as export
     from headway.kits.data.fields import (

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from headway.files import open_regular
-from headway.nouns import Conflict, InvalidInput, MissingExtra, guarded
+from headway.kits.data.cell import guarded
+from headway.nouns import Conflict, InvalidInput, MissingExtra
 from headway.observe import Database, dumps
 
 FORMATS = ("jsonl", "parquet", "csv")

@@ -11,21 +11,12 @@ from typing import Any
 
 import msgspec
 
+from headway.kits.data.cell import unguarded
 from headway.kits.data.details import from_text
 from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns import (
-    SOURCES,
-    Candidate,
-    Detail,
-    InvalidInput,
-    Value,
-    id_bytes,
-    id_text,
-    parse_decision_id,
-    unguarded,
-)
+from headway.nouns import SOURCES, Candidate, Detail, InvalidInput, Value, id_bytes, id_text, parse_decision_id
 from headway.observe import checked
 
 _USED = (

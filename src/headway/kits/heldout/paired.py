@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Diagnostic, Estimate, Evidence, EvidenceKind, Floats, InvalidInput, Plan
+from headway.nouns import Diagnostic, Estimate, Evidence, Floats, InvalidInput, Plan
 from headway.prove import (
     About,
     Bets,
@@ -108,7 +108,7 @@ class _Tested(NamedTuple):
 
 
 def _paired(
-    kind: EvidenceKind,
+    kind: str,
     scores: _Scores,
     about: About,
     guards: Sequence[GuardRule],

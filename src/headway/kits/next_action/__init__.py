@@ -22,7 +22,7 @@ else:
 KIT = Kit(
     name="next_action",
     summary="Which action next: the family ranker for actions in words, and the loop that improves a repository.",
-    needs=("sandbox", "reply"),
+    needs=("sandbox", "data", "reply"),
     kinds={
         "ranking": Kind(
             summary="Order actions that are described in words.",

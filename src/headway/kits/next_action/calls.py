@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headway.client import Offer, ServerCall, ServerVerb, ServerVerbs, encoded, offer_body, segment
+from headway.client import ServerCall, ServerVerb, offer_body
+
+if TYPE_CHECKING:
+    from headway.project import Offer
 
 
 @ServerVerb
 def rank(
-    client: ServerVerbs,
+    _: Any,
     task: str,
     candidates: Iterable[Offer] | None = None,
     text: str = "",
@@ -27,31 +30,24 @@ def rank(
     if candidates is not None:
         body["candidates"] = [offer_body(offer) for offer in candidates]
     known = {name: value for name, value in body.items() if value not in (None, "")}
-    return ServerCall(method="POST", path=f"/v1/tasks/{segment(task)}/rank", body=encoded(known), read=dict)
+    return ServerCall.post("/v1/tasks/{}/rank", task, body=known, read=dict)
 
 
 @ServerVerb
 def predictions(
-    client: ServerVerbs, task: str, *, policy: str | None = None, limit: int | None = None
+    _: Any, task: str, *, policy: str | None = None, limit: int | None = None
 ) -> ServerCall[dict[str, Any]]:
     """Predicted rewards of the latest decisions beside their outcomes, and the calibration over time."""
-    known = {"policy": policy, "limit": limit}
-    params = {name: str(value) for name, value in known.items() if value is not None}
-    return ServerCall(method="GET", path=f"/v1/tasks/{segment(task)}/predictions", params=params, read=dict)
+    return ServerCall.get("/v1/tasks/{}/predictions", task, policy=policy, limit=limit, read=dict)
 
 
 @ServerVerb
-def improvers(client: ServerVerbs) -> ServerCall[list[dict[str, Any]]]:
+def improvers(_: Any) -> ServerCall[list[dict[str, Any]]]:
     """Every improver: what it improves, its rounds by verdict, and the branch with what was kept."""
-    return ServerCall(method="GET", path="/v1/improve", read=lambda answer: list(answer["improvers"]))
+    return ServerCall.get("/v1/improve", read=lambda answer: list(answer["improvers"]))
 
 
 @ServerVerb
-def rounds(client: ServerVerbs, improver: str, *, limit: int | None = None) -> ServerCall[list[dict[str, Any]]]:
+def rounds(_: Any, improver: str, *, limit: int | None = None) -> ServerCall[list[dict[str, Any]]]:
     """The latest rounds of an improver, the oldest first: proposal, prediction, measurements, verdict, reason."""
-    return ServerCall(
-        method="GET",
-        path=f"/v1/improve/{segment(improver)}/rounds",
-        params={} if limit is None else {"limit": str(limit)},
-        read=lambda answer: list(answer["rounds"]),
-    )
+    return ServerCall.get("/v1/improve/{}/rounds", improver, limit=limit, read=lambda answer: list(answer["rounds"]))

@@ -14,11 +14,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from headway.nouns import Diagnostic, Evidence, InvalidInput
-from headway.promote import ONE_KEY, ONE_KEY_REGION
+from headway.promote import gate
 from headway.prove import with_regions
 
 NOTE = "stated by the project, not recomputed"
-_BY_THE_GATE = (ONE_KEY, ONE_KEY_REGION)  # recomputed from the raters
+_BY_THE_GATE = (gate.ONE_KEY, gate.ONE_KEY_REGION)  # recomputed from the raters
 _FROM_THE_STORE = (
     "repetition",
     "replay",

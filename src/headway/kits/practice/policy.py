@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide import Arms, damaged, explore, read_arms, read_features
+from headway.decide import Arms, damaged, explore
 from headway.encode import Features
 from headway.kits.practice import heads
 from headway.kits.practice.heads import Actions
@@ -120,7 +120,7 @@ def read(
 ) -> ActorCritic:
     """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
     actions = Actions.from_json(extra.get("actions"))
-    arms, features = read_arms(extra, least=0), read_features(extra, encoder)
+    arms, features = Arms.read(extra, least=0), Features.read(extra, encoder)
     single = actions.kind == "categorical" and len(actions.sizes) == 1
     if single and len(arms) != actions.outputs:
         raise damaged(f"The bundle names {len(arms)} arms for {actions.outputs} outputs", "bad_header")

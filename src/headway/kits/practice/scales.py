@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode import LIMIT
+from headway.encode import Features
 from headway.kits.practice.mlp import Array
 
 
@@ -61,9 +61,9 @@ class Scales:
     def seen(self, flat: NDArray[Any], dtype: Any) -> Array:
         """Observations [row, width] as the network's input: within ±8, like the acting policy's features."""
         if not self.normalise_observations:
-            kept: Array = np.clip(flat, -LIMIT, LIMIT)
+            kept: Array = np.clip(flat, -Features.LIMIT, Features.LIMIT)
             return kept.astype(dtype, copy=False)
-        scaled: Array = np.clip((flat - self.means()) / self.deviations(), -LIMIT, LIMIT)
+        scaled: Array = np.clip((flat - self.means()) / self.deviations(), -Features.LIMIT, Features.LIMIT)
         return scaled.astype(dtype, copy=False)
 
     def reward_scale(self) -> float:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headway.encode import LIMIT, Features
+from headway.encode import Features
 from headway.kits.practice.fit import Fitted
 from headway.kits.practice.learner import learned
 from headway.nouns import Encoder, Floats, InvalidInput, Learned
@@ -30,7 +30,7 @@ class Standardised:
         rows = encoder.encode(texts)
         self.means = rows.mean(axis=0)
         away = rows - self.means
-        scales = np.maximum(away.std(axis=0), np.abs(away).max(axis=0) / LIMIT)
+        scales = np.maximum(away.std(axis=0), np.abs(away).max(axis=0) / Features.LIMIT)
         # A feature that no text has stays small: nothing is known about it.
         self.scales = np.where(scales > 1e-6, scales, 1.0)
 

@@ -24,15 +24,15 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from headway.decide import FEATURE_BITS, damaged, rounded, tensor
-from headway.encode import GRID
+from headway.decide import damaged, rounded, tensor
+from headway.encode import Features
 from headway.nouns import Floats
 
 Activation = Literal["relu", "tanh"]
 Norm = tuple[Floats, Floats]  # gain and shift, [out] each
 _HIDDEN_LIMIT = 1024.0
-_HIDDEN_GRID: dict[Activation, float] = {"relu": GRID, "tanh": 2.0**-20}
-_HIDDEN_BITS: dict[Activation, int] = {"relu": round(math.log2(_HIDDEN_LIMIT / GRID)), "tanh": 20}  # 24, 20
+_HIDDEN_GRID: dict[Activation, float] = {"relu": Features.GRID, "tanh": 2.0**-20}
+_HIDDEN_BITS: dict[Activation, int] = {"relu": round(math.log2(_HIDDEN_LIMIT / Features.GRID)), "tanh": 20}  # 24, 20
 _EPSILON = 1e-5  # of LayerNorm
 _MOST_LAYERS, _WIDEST = 8, 1 << 14
 
@@ -52,7 +52,7 @@ class Trunk:
         self.activation = activation
         bits = _HIDDEN_BITS[activation]
         self.weights = tuple(
-            rounded(np.asarray(weight, np.float64), bits if depth else FEATURE_BITS)
+            rounded(np.asarray(weight, np.float64), bits) if depth else rounded(np.asarray(weight, np.float64))
             for depth, weight in enumerate(weights)
         )
         self.biases = tuple(np.array(each, dtype=np.float64) for each in biases)

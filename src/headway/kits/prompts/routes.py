@@ -18,12 +18,12 @@ from headway.kits.prompts.experiences import Step
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.service import LEAST, Embedded, service
 from headway.nouns import Unavailable
-from headway.serve import NAME, Call, endpoint, matching, need_worker, strict
+from headway.serve import Call, endpoint, matching, strict
 
 _UPDATE_S = 120.0  # how long a request waits for its update
 _LOOK_S = 0.05
 Vector = Annotated[list[float], Meta(min_length=1, max_length=16_384)]
-PolicyName = Annotated[str, matching(NAME, 64)]
+PolicyName = Annotated[str, matching()]
 
 
 class SelectRequest(strict):
@@ -141,7 +141,7 @@ async def update(call: Call, body: Nothing) -> dict[str, Any]:
 
 def _ask_for_update(call: Call) -> int:
     """The job's number: a new one, or the one that waits or runs already."""
-    need_worker(call)
+    call.server.need_worker()
     server = call.server
     for job in server.jobs.latest():
         if job.kind == "update" and job.state in ("queued", "running"):

@@ -90,10 +90,10 @@ class Embedded:
             raise wrong_width(len(embedding), wanted)
         import numpy as np
 
-        from headway.decide import softmax
+        from headway.decide import explore
 
         x = policy.rows(np.array([embedding], dtype=np.float64))
-        shares = softmax(policy.logits(x), 1.0)[0]
+        shares = explore.softmax(policy.logits(x), 1.0)[0]
         return [float(share) for share in shares], float(policy.values(x)[0])
 
     def policy(self) -> ActorCritic | None:

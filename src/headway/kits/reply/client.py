@@ -47,7 +47,7 @@ from headway.kits.reply.wire import (
     reachable,
     socket_of,
 )
-from headway.loop import LOCK as UP_LOCK, holder
+from headway.loop import note_of_up
 from headway.nouns import HeadwayError, Unavailable
 
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
@@ -60,7 +60,7 @@ class _Questions:
     """The settings that both clients share: worker, model, deadline."""
 
     def __init__(self, folder: Path, model: str | Path, *, deadline_s: float | None = None, adapter: str = "") -> None:
-        self._path, self._up = socket_of(folder), folder / ".headway" / UP_LOCK
+        self._path, self._home = socket_of(folder), folder / ".headway"
         self._model = named(model)
         self._deadline_s = deadline_s
         self._adapter = adapter  # the content hash of a bundle; "": the base alone
@@ -77,7 +77,7 @@ class _Questions:
 
     def _check_starting(self, until: float) -> None:
         """Nobody listens: raise, unless `headway up` starts a worker and there is time left."""
-        note = holder(self._up)
+        note = note_of_up(self._home)
         if note is None or _NAME not in note.get("workers", (_NAME,)):
             raise no_worker(restart=note is not None)
         if time.monotonic() >= until:

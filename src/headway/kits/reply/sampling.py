@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.decide import splitmix64
+from headway.decide import explore
 
 _WORD = 0xFFFFFFFF
 
@@ -109,7 +109,7 @@ def _drawn(
 
 def noise(draws: Sequence[TokenDraw], ids: torch.Tensor) -> torch.Tensor:
     """Standard Gumbel noise for tokens ids [row, token], the same on every device."""
-    words = [splitmix64(splitmix64(draw.seed) ^ splitmix64(~draw.step)) for draw in draws]
+    words = [explore.splitmix64(explore.splitmix64(draw.seed) ^ explore.splitmix64(~draw.step)) for draw in draws]
     keys = torch.tensor([[_signed(word & _WORD), _signed(word >> 32)] for word in words], dtype=torch.int32)
     keys = keys.to(ids.device)  # [row, 2]
     mixed = _mixed(_mixed(ids.to(torch.int32) ^ keys[:, :1]) + keys[:, 1:])

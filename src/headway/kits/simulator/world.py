@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode import GRID, LIMIT, Features
+from headway.encode import Features
 from headway.kits.prompts import MUTATIONS, Autoreset, Box, Discrete
 from headway.kits.simulator import ACTIONS, SOLVERS
 from headway.kits.simulator.outcomes import OutcomeTable
@@ -103,7 +103,9 @@ class SimWorld:
             )
         self.num_envs = count
         self.features = features_of(encoder)
-        self.single_observation_space = Box(-LIMIT, LIMIT, (self.features.width - 1,), np.dtype(np.float32))
+        self.single_observation_space = Box(
+            -Features.LIMIT, Features.LIMIT, (self.features.width - 1,), np.dtype(np.float32)
+        )
         self.single_action_space = Discrete(len(ACTIONS))
         self.metadata: dict[str, Any] = {"autoreset_mode": Autoreset.SAME_STEP, "render_modes": []}
         self.action_names = ACTIONS
@@ -236,11 +238,13 @@ class SimWorld:
 
     def _seen(self) -> NDArray[Any]:
         """The vectors of `features`, without the leading constant."""
-        numbers = np.rint(self._numbers() / (GRID * np.array(_SCALES))) * GRID
+        numbers = np.rint(self._numbers() / (Features.GRID * np.array(_SCALES))) * Features.GRID
         texts = self._texts[self.at]
         if self._unfamiliar:
             width = self._noise.shape[1]
-            texts[:, :width] = np.rint((texts[:, :width] * self._own[:, None] + self._noise) / GRID) * GRID
+            texts[:, :width] = (
+                np.rint((texts[:, :width] * self._own[:, None] + self._noise) / Features.GRID) * Features.GRID
+            )
         marks = np.zeros((self.num_envs, len(SOLVERS) + len(_CHECKED) + 2))
         drafted = np.flatnonzero(self.arm >= 0)
         marks[drafted, self.arm[drafted]] = 1.0

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import TaskStatus, Unavailable, UnknownName, did_you_mean, rfc3339
-from headway.observe import Job, worker_there
+from headway.nouns import TaskStatus, UnknownName, did_you_mean, rfc3339
+from headway.observe import Job
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import matching
 
 _LEARNS_PER_MINUTE = 6  # of a key; callers on this machine without one share it
-START_WORKER = "Start one in the project's folder: headway watch"
 
 
 class TasksAnswer(msgspec.Struct, frozen=True):
@@ -81,7 +80,7 @@ class LearnRequest(strict):
 def learn(call: Call, body: LearnRequest) -> JobAnswer:
     """Request a new candidate from a worker; the job shows its progress."""
     name = call.server.project.settings.task(call.params["task"]).name
-    need_worker(call)
+    call.server.need_worker()
     asked = {"task": name, "family": body.family, "seed": body.seed}
     now = call.server.project.clock()
     return _job(call.server.jobs.request("learn", asked, now=now, key=call.key, per_minute=_LEARNS_PER_MINUTE))
@@ -100,12 +99,6 @@ def job(call: Call) -> JobAnswer:
     if not (number.isascii() and number.isdigit() and len(number) < 18):
         raise UnknownName(f"There is no job {number[:40]!r}.", code="unknown_job")
     return _job(call.server.jobs.get(int(number)))
-
-
-def need_worker(call: Call) -> None:
-    """503 `worker_missing` unless a worker of this project is alive: the server itself never trains."""
-    if not worker_there(call.server.project.database):
-        raise Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=START_WORKER)
 
 
 def _job(job: Job) -> JobAnswer:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headway.kits.data import guarded
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, check_collected, named_by
 from headway.kits.next_action.improve.journal import Journal, one_at_a_time, set_aside
@@ -30,7 +31,7 @@ from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox import remove_tree
-from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings, guarded
+from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings
 
 if TYPE_CHECKING:
     from headway.project import Project

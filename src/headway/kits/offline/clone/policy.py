@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.decide import Arms, damaged, explore, read_arms, read_features, tensor
+from headway.decide import Arms, damaged, explore, tensor
 from headway.encode import Features
 from headway.kits.practice import Trunk
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
@@ -71,7 +71,7 @@ def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> Clone:
     """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
-    arms, features = read_arms(extra), read_features(extra, encoder)
+    arms, features = Arms.read(extra), Features.read(extra, encoder)
     temperature = float(tensor(tensors, "temperature", 1)[0])
     if not 1e-3 <= temperature <= 1e3:
         raise damaged("The bundle's temperature is not between 0.001 and 1,000", "bad_tensor")

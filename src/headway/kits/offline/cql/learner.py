@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import explorer
+from headway.decide import Explorer
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
@@ -357,5 +357,5 @@ def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
     wanted = checked("cql", knobs, CQLKnobs)
     wanted["members"] = int(wanted["members"])
-    explorer(wanted["explore"])
+    Explorer.of(wanted["explore"])
     return wanted

@@ -22,21 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import (
-    Arms,
-    Explorer,
-    Prices,
-    check_costs,
-    confidences,
-    damaged,
-    explore,
-    frozen,
-    read_arms,
-    read_explorer,
-    read_features,
-    rounded,
-    tensor,
-)
+from headway.decide import Arms, Explorer, Prices, confidences, damaged, explore, frozen, rounded, tensor
 from headway.encode import Features
 from headway.kits.practice import Trunk
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
@@ -135,7 +121,7 @@ def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> QNetwork:
     """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
-    arms, features = read_arms(extra), read_features(extra, encoder)
+    arms, features = Arms.read(extra), Features.read(extra, encoder)
     count = knobs.get("members", 1)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_MEMBERS:
         raise damaged(f"The bundle has {count!r:.40} members", "bad_header")
@@ -148,8 +134,8 @@ def read(
     scale = tensor(tensors, "scale", 3, limit=_LARGEST)
     if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or scale[0] < 0.0 or not 0.0 <= scale[1] <= 1.0:
         raise damaged("The bundle has a negative variance or an impossible slope", "bad_tensor")
-    check_costs(knobs, "pessimism")
+    Prices.check(knobs, "pessimism")
     return QNetwork(
         arms=arms, features=features, encoder=encoder, members=members, covariance=covariance, scale=scale,
-        knobs=knobs, explorer=read_explorer(knobs), tensors=tensors,
+        knobs=knobs, explorer=Explorer.read(knobs), tensors=tensors,
     )  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import explorer
+from headway.decide import Explorer
 from headway.encode import Features
 from headway.kits.offline.knobs import OutcomeKnobs
 from headway.kits.offline.outcome.logistic import ArmRows, covariances, fit, loss_of
@@ -146,5 +146,5 @@ def _values(
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
     wanted = checked("outcome", knobs, OutcomeKnobs)
-    explorer(wanted["explore"])
+    Explorer.of(wanted["explore"])
     return wanted

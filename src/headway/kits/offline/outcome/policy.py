@@ -20,21 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import (
-    Arms,
-    Explorer,
-    Prices,
-    check_costs,
-    confidences,
-    damaged,
-    explore,
-    frozen,
-    read_arms,
-    read_explorer,
-    read_features,
-    rounded,
-    tensor,
-)
+from headway.decide import Arms, Explorer, Prices, confidences, damaged, explore, frozen, rounded, tensor
 from headway.encode import Features
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
@@ -102,15 +88,15 @@ def read(
     knobs: Mapping[str, Any], tensors: Mapping[str, Any], extra: Mapping[str, Any], encoder: Encoder | None
 ) -> OutcomePolicy:
     """The policy from a learner's tensors and JSON. The input is untrusted: a mismatch is refused as damaged."""
-    arms, features = read_arms(extra), read_features(extra, encoder)
+    arms, features = Arms.read(extra), Features.read(extra, encoder)
     count, width = len(arms) + 1, features.width
     weights = tensor(tensors, "weights", count, width, limit=_LARGEST)
     covariance = tensor(tensors, "covariance", count, width, width, limit=_LARGEST)
     low, high = tensor(tensors, "range", 2, limit=_LARGEST).tolist()
     if not low <= high or (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any():
         raise damaged("The bundle has a negative variance, or an empty range", "bad_tensor")
-    check_costs(knobs)
+    Prices.check(knobs)
     return OutcomePolicy(
         arms=arms, features=features, encoder=encoder, weights=weights, covariance=covariance, low=low, high=high,
-        knobs=knobs, explorer=read_explorer(knobs), tensors=tensors,
+        knobs=knobs, explorer=Explorer.read(knobs), tensors=tensors,
     )  # fmt: skip

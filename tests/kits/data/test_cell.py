@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.nouns.cell import guarded, unguarded
+from headway.kits.data.cell import guarded, unguarded
 
 SIGNS = ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "\uff0d1", "\uff0b1", "\uff20x"]  # the last four are full-width
 FORMULAS = [*SIGNS, *("\t=1", "\r=1", "\n=1", " =1", "  +1", " \uff1d1", "\ufeff=1")]
