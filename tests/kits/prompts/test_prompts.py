@@ -14,7 +14,6 @@ from hypothesis import given, settings, strategies as st
 from headway.encode.hashing import HashingEncoder
 from headway.kits.models.language import Completion, Delta, Prompt as Asked, Scored
 from headway.kits.prompts.checked_prompts import CLASSES, corpus, validated
-from headway.kits.prompts.checks import check, code_in, json_in
 from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
 from headway.kits.prompts.phrases import examples
@@ -22,6 +21,7 @@ from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, synthetic
 from headway.kits.prompts.world import PromptsWorld
 from headway.kits.sandbox import Limits, Result, sandbox
+from headway.kits.sandbox.checks import check, code_in, json_in
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=300).filter(str.strip)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headway.client.process import run
-from headway.kits.prompts.checks import check
 from headway.kits.sandbox import Limits, Sandbox, bubblewrap, cgroup, doctor, sandbox
 from headway.kits.sandbox.cgroup import memory_parent
+from headway.kits.sandbox.checks import check
 from headway.kits.sandbox.launch import keeper_source, result, spec
 from headway.kits.sandbox.seccomp import filter_program
 from tests.kits.sandbox.test_sandbox import _running

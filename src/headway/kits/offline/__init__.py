@@ -18,7 +18,7 @@ else:
 KIT = Kit(
     name="offline",
     summary="Learn from logs: outcome, clone and cql; compare policies; quality against cost.",
-    needs=("models", "sandbox", "data", "practice", "prompts"),
+    needs=("models", "sandbox", "data", "practice"),
     families={
         "outcome": Family(
             kinds=("choice",),

@@ -36,7 +36,7 @@ _FIELDS = {"id", "text", "state", "role", "check"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTask:
-    """One prompt; `check` is the check of its answer (headway.kits.prompts.checks)."""
+    """One prompt; `check` is the check of its answer (headway.kits.sandbox.checks)."""
 
     id: str
     text: str
@@ -47,7 +47,7 @@ class LiveTask:
 
 def read_tasks(path: Path) -> list[LiveTask]:
     """Prompts from a JSONL file, one object a line; an error names the first bad line and the expected form."""
-    from headway.kits.prompts import validate
+    from headway.kits.sandbox import validate
 
     tasks: dict[str, LiveTask] = {}
     try:
@@ -123,7 +123,7 @@ class Runner:
         return sorted(rows, key=lambda row: int(row["order"]))
 
     def _one(self, task: LiveTask, repeat: int, side: Side, place: int) -> dict[str, Any]:
-        from headway.kits.prompts import check
+        from headway.kits.sandbox import check
 
         ref, pipeline = self.sides[side]
         details = Details(state=dict(task.state), role=task.role)

@@ -3,7 +3,6 @@
 mutations.py   mutate(prompt, kind, rng) → Variation; allowed(prompt)
 corpus.py      prompts whose answers can be checked, and the checks
 tasks.py       generated prompts with checkable answers, one simple task per class
-checks.py      does an answer do what was asked: exact, includes, regex, numeric, json, code (in a sandbox)
 phrases.py     generated prompts for the synthetic mode
 synthetic.py   a world whose optimum per class is known; world.py: its vectorised environment
 outcomes.py    the real-model mode: what a model answers, checked
@@ -22,7 +21,6 @@ from headway.nouns import Command, Kit, door
 
 if TYPE_CHECKING:
     from headway.kits.prompts.checked_prompts import corpus as corpus
-    from headway.kits.prompts.checks import check as check, code_in as code_in, validate as validate
     from headway.kits.prompts.mutations import applied as applied
     from headway.kits.prompts.world import Autoreset as Autoreset, Box as Box, Discrete as Discrete
 else:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.kits.prompts.checks import check, validate
-from headway.kits.sandbox import Sandbox
+from headway.kits.sandbox import Sandbox, check, validate
 from headway.nouns import InvalidInput, did_you_mean
 
 CLASSES = (

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from headway.kits.models import Completion, Generator, Prompt, Turn
 from headway.kits.prompts.checked_prompts import CheckedPrompt
-from headway.kits.prompts.checks import CheckResult, check
-from headway.kits.sandbox import Sandbox
+from headway.kits.sandbox import CheckResult, Sandbox, check
 from headway.nouns import Floats, Unavailable
 
 TOKEN_COST = 0.0002  # of one token read or written

@@ -8,11 +8,13 @@
     box.run(["sh", "-c", "make"], workspace=Workspace(path=copy))  # the program may change the files in that folder
     box.run("while True: pass", limits=Limits(wall_s=1)).status  # "timeout"
 
+`checks.py` says whether an answer does what was asked: exact, includes, regex, numeric, json, code (in a sandbox).
+
 When `run` returns, the whole process tree of the program is dead. A missing sandbox is an error (`sandbox_missing`),
 never a run on the host, and never "the task failed". Each sandbox's docstring says what it does not cover;
 docs/explanation/sandbox.md lists the escapes that were tried.
 
-Takes: source or a command, files, limits.   Gives: a Result.
+Takes: source or a command, files, limits; an answer and its check.   Gives: a Result; a CheckResult.
 Never: runs untrusted code on the bare host unless `process` is asked for by name.
 May import: client, nouns.
 """
@@ -22,6 +24,12 @@ from typing import TYPE_CHECKING
 from headway.nouns import Kit, door
 
 if TYPE_CHECKING:
+    from headway.kits.sandbox.checks import (
+        CheckResult as CheckResult,
+        check as check,
+        code_in as code_in,
+        validate as validate,
+    )
     from headway.kits.sandbox.choose import sandbox as sandbox
     from headway.kits.sandbox.docker import IMAGE as IMAGE, build_image as build_image
     from headway.kits.sandbox.launch import PATH as PATH, interpreter as interpreter, remove_tree as remove_tree

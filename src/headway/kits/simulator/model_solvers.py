@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.kits.models import Generator, Prompt, Turn
-from headway.kits.prompts import code_in
+from headway.kits.sandbox import code_in
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns import HeadwayError, Unavailable
 from headway.settings import load

@@ -24,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.kits.prompts import patterns
-from headway.kits.sandbox import Limits, Sandbox, Status
+from headway.kits.sandbox import patterns
+from headway.kits.sandbox.records import Limits, Sandbox, Status
 from headway.nouns import InvalidInput, did_you_mean
 
 _KEYWORDS = {
@@ -304,7 +304,7 @@ def validate(wanted: Check) -> None:
     if kind not in KINDS:
         raise _bad(f"There is no check of the kind {kind!r}.", did_you_mean(str(kind), KINDS))
     if kind in _NEEDS and not (wanted.get(_NEEDS[kind]) or wanted.get(_NEEDS[kind]) == 0):
-        raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.kits.prompts.checks.")
+        raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.kits.sandbox.checks.")
     if kind == "regex":
         patterns.check(wanted["pattern"])
     if kind == "includes" and not any(wanted.get(key) for key in ("all", "any", "none")):
