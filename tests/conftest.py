@@ -9,6 +9,8 @@
 - `engine` runs a test once on SQLite and once on a real PostgreSQL server, and `place` is the test's store there. A
   test for only one of them is marked `@pytest.mark.engines("sqlite", why="…")`. Outside the folders of the store and
   the ledger, the run on PostgreSQL is slow; `tests/project/test_engines.py` compares both in the fast tests.
+- A test marked `@pytest.mark.kits("reply")` needs that kit, `kits("*")` all; so does a file that imports a kit. Without
+  them the tests of the core pass: `tests/architecture/test_core_alone.py`.
 - Servers bind port 0 and report the port they got: with a "free port" fixture two workers would race for it.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import re
 import shutil
 import signal
 import socket
@@ -70,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "engines(*names, why, slow): the databases that a test runs on, both by default; `slow`: one of them"
     )
+    config.addinivalue_line("markers", "kits(*names): the kits that a test needs beside the core, * for all")
     # tmp_path stays in pytest's folder, so that the files of a failed test can be inspected.
     temporary = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _temporary())
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
@@ -96,6 +100,32 @@ def _temporary() -> str:
     return tempfile.gettempdir() if barred else memory
 
 
+@functools.cache
+def _missing_kits() -> frozenset[str]:
+    """The kits of the repository that this installation is without; none but in `test_core_alone.py`."""
+    from headway.kits import BUILT_IN
+
+    here = {path.parent.name for path in (ROOT / "src/headway/kits").glob("*/__init__.py")}
+    return frozenset(here - set(BUILT_IN))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    if not _missing_kits() or collection_path.suffix != ".py":
+        return None
+    imported = re.findall(
+        r"^from headway\.kits(?:\.(\w+)\S*)? import (\w+)", collection_path.read_text("utf-8"), re.MULTILINE
+    )
+    return True if {inside or name for inside, name in imported} & _missing_kits() else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items if _missing_kits() else ():
+        needed = {name for mark in item.iter_markers("kits") for name in mark.args}
+        absent = _missing_kits() if "*" in needed else needed & _missing_kits()
+        if absent:
+            item.add_marker(pytest.mark.skip(reason=f"needs the kits {', '.join(sorted(absent))}"))
+
+
 def pytest_collection_finish() -> None:
     gc.enable()
     gc.freeze()  # half a million objects that no collection needs to visit again
@@ -106,6 +136,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         mark = metafunc.definition.get_closest_marker("engines")
         names = mark.args if mark and mark.args else ("sqlite", "postgresql")
         slow = mark.kwargs.get("slow") if mark else None
+        if "postgres" in _missing_kits():
+            names = tuple(name for name in names if name != "postgresql")
         if len(names) > 1 and not _OF_THE_STORE.intersection(metafunc.definition.path.relative_to(ROOT).parts):
             slow = "postgresql"
         chosen = [pytest.param(name, marks=pytest.mark.slow) if name == slow else name for name in names]

@@ -58,6 +58,7 @@ def test_a_store_is_not_copied_onto_itself(
     assert (done.code, done.error["code"]) == (1, "copy_onto_itself")
 
 
+@pytest.mark.kits("postgres")
 def test_a_missing_store_is_named(tmp_path: Path, url: str) -> None:
     done = headway("data", "copy", tmp_path / "nothing.db", url, "--json")
     assert (done.code, done.error["code"]) == (1, "no_store")
@@ -67,6 +68,7 @@ def test_a_missing_store_is_named(tmp_path: Path, url: str) -> None:
     assert "pa55" not in away.out + away.err
 
 
+@pytest.mark.kits("postgres")
 def test_the_doctor_reports_an_unreachable_database(played: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_STORE_URL", "postgresql://ann:pa55@127.0.0.1:9/x")
     report = headway("-C", played, "doctor", "--json")

@@ -86,6 +86,7 @@ def test_a_deletion_that_waits_says_so(rated: Path, monkeypatch: pytest.MonkeyPa
     assert "May still hold some of it: headway.db-wal" in done.out
 
 
+@pytest.mark.kits("raters")
 def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) -> None:
     report = json.loads(headway("rewards", "analyze", "reply", "--json", "-C", rated).out)
     turned = {rater["rater"]: rater["reversed"] for rater in report["raters"]}
@@ -96,6 +97,7 @@ def test_the_analysis_compares_raters_and_finds_the_reversed_one(rated: Path) ->
     assert "Raters of 'rating' compared" in shown.out
 
 
+@pytest.mark.kits("raters")
 def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = tmp_path / "rewards.svg"
@@ -104,6 +106,7 @@ def test_a_plot_can_be_coloured_by_source(rated: Path, tmp_path: Path) -> None:
     assert picture.stat().st_size > 1000
 
 
+@pytest.mark.kits("raters")
 def test_questions_start_with_unrated_decisions(rated: Path) -> None:
     done = headway("rewards", "ask", "reply", "-n", 3, "-C", rated)
     assert done.code == 0, done.err

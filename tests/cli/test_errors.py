@@ -57,6 +57,7 @@ NOBODY = "dec_0197c1f2a3b47000a1b2c3d4e5f60718"
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else str(value),
 )
+@pytest.mark.kits("next_action", "raters", "audit")
 def test_bad_input_is_an_error_and_nothing_is_stored(
     project: Path, words: list[str], code: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

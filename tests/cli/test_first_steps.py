@@ -46,6 +46,7 @@ def test_init_says_what_the_weights_mean_and_its_next_command_runs(empty: Path) 
 
 
 @pytest.mark.parametrize("agent", ["claude", "cursor", "codex"])
+@pytest.mark.kits("agents")
 def test_connect_writes_its_own_entries_and_keeps_the_others(declared: Path, tmp_path: Path, agent: str) -> None:
     place = tmp_path / "agent"
     (place / ".cursor").mkdir(parents=True)
@@ -80,6 +81,7 @@ def test_connect_writes_its_own_entries_and_keeps_the_others(declared: Path, tmp
         assert "hook --task route --latest" in hooks["PostToolUse"][0]["hooks"][0]["command"]
 
 
+@pytest.mark.kits("agents")
 def test_connect_leaves_a_broken_file_alone(declared: Path, tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_text("{ not json", "utf-8")
     assert (
@@ -89,6 +91,7 @@ def test_connect_leaves_a_broken_file_alone(declared: Path, tmp_path: Path) -> N
     assert (tmp_path / ".mcp.json").read_text("utf-8") == "{ not json"
 
 
+@pytest.mark.kits("agents")
 def test_connect_openai_names_model_address_and_signal_of_this_project(declared: Path, empty: Path) -> None:
     done = headway("-C", declared, "connect", "openai", "--json")
     assert done.json["url"] == "http://127.0.0.1:8765/v1"
@@ -121,6 +124,7 @@ def test_doctor_names_a_file_that_others_can_read(declared: Path) -> None:
     assert checks["permissions"]["ok"]
 
 
+@pytest.mark.kits("agents")
 def test_the_next_command_of_a_dry_run_keeps_the_options_and_works(declared: Path, tmp_path: Path) -> None:
     file = tmp_path / "a log.csv"
     file.write_text("model,score,p,prompt\nsmall,1,0.5,a\nlarge,0,0.5,b\n", "utf-8")
@@ -156,6 +160,7 @@ def test_a_misspelt_signal_is_named_in_the_terminal(declared: Path) -> None:
     assert "sovled" in headway("-C", declared, "status").err + headway("-C", declared, "status").out
 
 
+@pytest.mark.kits("next_action")
 def test_text_and_candidates_are_given_in_the_same_way_everywhere(project: Path) -> None:
     shared = ["--text", "Prove it", "--candidates", "small,large", "--json"]
     assert headway("-C", project, "decide", "route", *shared).json["action"] in ("small", "large")

@@ -22,15 +22,18 @@ NOT_FOR_HELP = {"numpy", "rich", "httpx", "matplotlib", "pyarrow", "starlette", 
 
 
 @pytest.mark.parametrize("path", PAGES)
+@pytest.mark.kits("*")
 def test_a_help_page_equals_its_golden_file(path: str) -> None:
     assert page(*PAGES[path]) == file_of(path).read_text("utf-8"), "run python -m tests.cli.help_pages"
 
 
+@pytest.mark.kits("*")
 def test_every_golden_page_belongs_to_a_command() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == {file_of(path).name for path in PAGES}
 
 
 @pytest.mark.parametrize("path", PAGES)
+@pytest.mark.kits("*")
 def test_a_help_page_starts_with_two_examples_that_parse(path: str) -> None:
     head, *rest = page(*PAGES[path]).splitlines()
     assert head == "Examples:"
@@ -66,6 +69,7 @@ def test_the_first_screen_explains_start_loop_and_look_and_names_the_rest() -> N
         assert (PAGES[f"headway {name}"][0].help or "").splitlines()[0] == entry.summary
 
 
+@pytest.mark.kits("*")
 def test_the_options_of_a_kit_are_in_help_only_with_the_words_that_need_them() -> None:
     plain, world = headway("learn", "--help").out, headway("learn", "--world", "cartpole", "--help").out
     assert "--target" not in plain

@@ -42,6 +42,7 @@ def folder(empty: Path) -> Path:
     return empty
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_an_import_is_reported_and_a_second_one_changes_nothing(folder: Path, tmp_path: Path) -> None:
     path = lines(tmp_path / "buffer.jsonl", buffer())
     done = headway("-C", folder, "data", "import", path)
@@ -58,6 +59,7 @@ def test_an_import_is_reported_and_a_second_one_changes_nothing(folder: Path, tm
     assert report["statuses"] == {"rewarded": 60}
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_leaks_are_shown_by_stats_leaks_learn_and_doctor(folder: Path, tmp_path: Path) -> None:
     headway("-C", folder, "data", "import", lines(tmp_path / "buffer.jsonl", buffer()))
     assert "recent_deltas[-1]" in headway("-C", folder, "data", "stats").out
@@ -71,6 +73,7 @@ def test_leaks_are_shown_by_stats_leaks_learn_and_doctor(folder: Path, tmp_path:
     assert [check["ok"] for check in checks if check["name"] == "leaks of next-action"] == [None]
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_a_bad_line_is_an_error_with_its_location_and_a_hint(folder: Path, tmp_path: Path) -> None:
     rows = buffer(5)
     rows[3]["reward"]["composite_delta"] = {"oops": ["x"]}
@@ -87,6 +90,7 @@ def test_a_bad_line_is_an_error_with_its_location_and_a_hint(folder: Path, tmp_p
     assert (dry.code, dry.json["files"][0]["already"], dry.json["files"][0]["rejected"]) == (1, 4, 1)
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_a_table_needs_a_column_mapping(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("q,model,score\nWhy?,small,0.5\n", "utf-8")
@@ -102,11 +106,13 @@ def test_a_table_needs_a_column_mapping(folder: Path, tmp_path: Path) -> None:
     assert headway("-C", folder, "explain", explained["id"], "--replay").code == 3
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_an_imported_signal_that_the_reward_ignores_is_reported(empty: Path, tmp_path: Path) -> None:
     done = headway("-C", empty, "data", "import", lines(tmp_path / "buffer.jsonl", buffer(5)))
     assert "declare reward = { composite_delta = 1.0 } in headway.toml" in done.out
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_mining_searches_a_folder_and_marks_the_results(folder: Path, tmp_path: Path) -> None:
     journals = tmp_path / "work" / ".jfl" / "journal"
     journals.mkdir(parents=True)
@@ -122,6 +128,7 @@ def test_mining_searches_a_folder_and_marks_the_results(folder: Path, tmp_path: 
     assert headway("-C", folder, "learn", "next-action", "--json").error["code"] == "nothing_to_learn"
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_transform_writes_the_learners_input(folder: Path, tmp_path: Path) -> None:
     headway("-C", folder, "data", "import", lines(tmp_path / "buffer.jsonl", buffer()))
     out = tmp_path / "training.jsonl"
@@ -135,6 +142,7 @@ def test_transform_writes_the_learners_input(folder: Path, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.kits("formats", "next_action")
 def test_routing_rows_are_imported_and_exported(empty: Path, tmp_path: Path) -> None:
     row = {
         "schema_version": "1", "session_id": "s", "task_id": "t", "agent_role": "coder",

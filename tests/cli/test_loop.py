@@ -93,6 +93,7 @@ def test_a_signal_is_replaced_withdrawn_and_accepted_early(empty: Path) -> None:
     assert done.json["outcome"] == {"status": "pending", "reward": None}
 
 
+@pytest.mark.kits("raters")
 def test_two_raters_are_distinguished(empty: Path) -> None:
     headway("-C", empty, "decide", "route", "x", "--candidates", "a,b", "--id", ANY_ID)
     headway("-C", empty, "signal", ANY_ID, "reward=1", "--rater", "ann")
@@ -161,6 +162,7 @@ def test_prove_against_another_policy_does_not_affect_the_gate(project: Path) ->
     assert report["next"].startswith(f"headway -C {project} report")
 
 
+@pytest.mark.kits("next_action")
 def test_rank_and_score_predict_without_logging(project: Path) -> None:
     before = contents(project)
     easy, hard = "Write a short reminder. Keep it short.", "Derive the worst-case bound of a replicated log."
@@ -185,6 +187,7 @@ def test_rank_and_score_predict_without_logging(project: Path) -> None:
     assert contents(project) == before
 
 
+@pytest.mark.kits("next_action")
 def test_a_described_candidate_can_be_scored(project: Path) -> None:
     toml = project / "headway.toml"
     toml.write_text(toml.read_text("utf-8").replace('actions = ["small", "large"]\n', ""), "utf-8")
@@ -221,6 +224,7 @@ def test_another_last_digit_is_told_from_another_probability(
     assert said in headway("-C", project, "explain", made["id"], "--replay").out
 
 
+@pytest.mark.kits("raters")
 def test_rescore_follows_the_settings_in_both_directions(project: Path) -> None:
     toml = project / "headway.toml"
     text = toml.read_text("utf-8")
@@ -237,12 +241,14 @@ def test_rescore_follows_the_settings_in_both_directions(project: Path) -> None:
     assert contents(project)["signals"] == signals
 
 
+@pytest.mark.kits("raters")
 def test_rewards_are_drawn(project: Path) -> None:
     plot = project / "rewards.png"
     assert headway("-C", project, "rewards", "analyze", "route", "--plot", plot).code == 0
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.kits("audit")
 def test_an_external_log_is_proven(tmp_path: Path) -> None:
     rows = []
     for at in range(1200):
@@ -261,6 +267,7 @@ def test_an_external_log_is_proven(tmp_path: Path) -> None:
     assert f"headway audit {path}" in old.err
 
 
+@pytest.mark.kits("raters")
 def test_every_screen_of_a_synthetic_project_is_marked(project: Path) -> None:
     identifier = first_id(project)
     for words in (
@@ -288,6 +295,7 @@ def test_every_screen_of_a_synthetic_project_is_marked(project: Path) -> None:
         assert re.search(r"^(Next|Undo): headway", done.out, re.MULTILINE), words
 
 
+@pytest.mark.kits("*")
 def test_json_is_one_document_for_every_command(project: Path) -> None:
     identifier = first_id(project)
     for words in (

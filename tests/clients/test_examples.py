@@ -44,6 +44,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
         for path in EXAMPLES
     ],
 )
+@pytest.mark.kits("proxy")
 def test_an_example_is_routed_and_rewarded(example: Path, proxy: Proxy, tmp_path: Path) -> None:
     assert len(example.read_text("utf-8").splitlines()) <= LINES_AT_MOST
     before = {decision.id for decision in proxy.decisions()}

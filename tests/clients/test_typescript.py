@@ -57,6 +57,7 @@ def npm(client: Path, need_tool: Callable[..., str]) -> str:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.kits("*")
 def test_the_client_builds_and_talks_to_a_real_server(client: Path, npm: str, need_tool: Callable[..., str]) -> None:
     run(npm, "run", "build", folder=client)
     output = run(need_tool("node"), "--test", "test/client.test.mjs", folder=client)

@@ -155,6 +155,7 @@ def test_decisions_of_every_family_replay_bit_for_bit(opened: Opened) -> None:
     assert stored.close(explanations, wanted["explanations"])
 
 
+@pytest.mark.kits("next_action")
 def test_families_that_predict_rewards_give_the_same_ranking(opened: Opened) -> None:
     project, wanted = opened("bundles"), stored.expected("bundles")["rankings"]
     for task, row in wanted.items():

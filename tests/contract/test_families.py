@@ -49,6 +49,7 @@ FAMILIES = [
 ]
 
 
+@pytest.mark.kits("*")
 def test_every_registered_family_is_tested_by_the_contract() -> None:
     factored = set(catalogue().families("factored"))  # theirs is `heads_contract`: tests/kits/grow/test_network.py
     replies = set(catalogue().families("reply"))  # they write texts: tests/kits/reply
@@ -63,6 +64,7 @@ def test_every_registered_family_is_tested_by_the_contract() -> None:
         for family in FAMILIES
     ],
 )
+@pytest.mark.kits("*")
 def test_a_family_satisfies_the_contract_and_learns_the_identity_world(family: LearnedAs, world: str) -> None:
     twice, least = world == "text", family.least
     learner_contract(catalogue(), family.name, family.knobs, world=world, encoder=TEXT, least=least, twice=twice)

@@ -49,6 +49,7 @@ def test_a_format_satisfies_the_contract(name: str) -> None:
     format_contract(catalogue().format(name), ROWS[name], among=catalogue().all_formats())
 
 
+@pytest.mark.kits("formats")
 def test_a_format_that_breaks_the_contract_is_detected() -> None:
     own = catalogue().format("jfl-buffer")
 

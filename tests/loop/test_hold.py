@@ -138,6 +138,7 @@ def test_a_candidate_whose_decisions_wait_is_looked_at_when_few_of_their_outcome
     assert due(replace(asked, settled=1_503), marks).prove
 
 
+@pytest.mark.kits("reply")
 def test_a_candidate_that_writes_replies_is_looked_at_after_every_vote() -> None:
     asked = standing(kind=catalogue().kind("reply"), since=10, votes=4)
     marks = Marks(proved={"1 u": 4})

@@ -17,6 +17,7 @@ from tests.loop.running import alive, can_bind, until, up
 pytestmark = pytest.mark.engines("postgresql", why="an SQLite file is one machine's")
 
 
+@pytest.mark.kits("postgres")
 def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path, environ: dict[str, str]) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for side in (here, there):
@@ -45,6 +46,7 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+@pytest.mark.kits("postgres")
 def test_up_starts_several_workers_and_stops_all_of_them(
     tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_copy_to_postgresql_and_back_keeps_every_row_and_counter(embedded, sha
     assert everything(back) == before
 
 
+@pytest.mark.kits("postgres")
 def test_writes_after_a_copy_continue_the_numbering(embedded, shared):
     fill(embedded)
     copy(embedded.database, shared)
@@ -100,6 +101,7 @@ def test_writes_after_a_copy_continue_the_numbering(embedded, shared):
     assert Jobs(shared).add("learn", {}, now=1.0).seq == 2, "number 1 was used before the copy"
 
 
+@pytest.mark.kits("postgres")
 def test_an_interrupted_copy_resumes_and_a_second_copy_writes_only_changes(embedded, shared):
     fill(embedded)
 
@@ -129,6 +131,7 @@ def test_an_interrupted_copy_resumes_and_a_second_copy_writes_only_changes(embed
     assert everything(shared) == everything(embedded.database)
 
 
+@pytest.mark.kits("postgres")
 def test_a_target_with_other_data_is_refused_and_not_changed(embedded, shared, tmp_path):
     fill(embedded, 3)
     copy(embedded.database, shared)
@@ -146,6 +149,7 @@ def test_a_target_with_other_data_is_refused_and_not_changed(embedded, shared, t
     other.database.close()
 
 
+@pytest.mark.kits("postgres")
 def test_writes_during_a_copy_are_detected(embedded, shared):
     fill(embedded, 30)
     written = []

@@ -136,6 +136,7 @@ def test_retention_deletes_old_details(tmp_path, environ):
         assert project.query.details(new.id, "proxy") == {"answer": SECRET}
 
 
+@pytest.mark.kits("postgres")
 def test_details_are_copied_to_postgresql_and_back(tmp_path, postgres):
     here = lay(tmp_path / "headway.db")
     there, back = open_database(postgres.store()), open_database(tmp_path / "back.db")

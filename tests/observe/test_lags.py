@@ -123,6 +123,7 @@ def test_outcomes_after_the_window_are_told_from_changes_within_it(tmp_path, env
         assert lags.final == {"a": HOUR}
 
 
+@pytest.mark.kits("formats")
 def test_a_file_without_times_of_its_signals_is_named(tmp_path, environ) -> None:
     file = tmp_path / "log.csv"
     rows = [f"text {n},{'ab'[n % 2]},{n % 2},0.5,2026-01-01T00:{n % 60:02}:00Z" for n in range(120)]

@@ -164,6 +164,7 @@ _examples = itertools.count()
 
 @settings(max_examples=6)
 @given(OPERATIONS)
+@pytest.mark.kits("postgres")
 def test_any_history_gives_the_same_reward_table_on_both_engines(sides, operations):
     play_on_both(sides, operations)
 

@@ -299,6 +299,7 @@ def test_a_share_out_of_bounds_is_refused(learned: Traffic, share: float) -> Non
     refused(lambda: learned.project.start_experiment("route", share=share), "bad_share", repr(share), "most_share")
 
 
+@pytest.mark.kits("reply")
 def test_bad_input_is_refused_with_the_next_step(traffic: Callable[..., Traffic]) -> None:
     toml = TOML + "most_share = 0.2\n" + '[tasks.order]\nkind = "ranking"\n'
     one = traffic(toml)

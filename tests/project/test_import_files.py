@@ -45,6 +45,7 @@ GOOD = json.dumps(INTERACTION).encode()
         (b"", "not recognised|nothing"),
     ],
 )
+@pytest.mark.kits("formats")
 def test_a_broken_file_is_a_clear_error_with_its_line(
     project: Project, tmp_path: Path, content: bytes, says: str
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_broken_file_is_a_clear_error_with_its_line(
     assert stored(project) == 0
 
 
+@pytest.mark.kits("formats")
 def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_is_read(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(GOOD + b'\n{"prompt": "' + b"x" * (40 << 20) + b'"}\n' + GOOD.replace(b"Why", b"How") + b"\n")
@@ -66,6 +68,7 @@ def test_a_line_of_forty_megabytes_is_refused_and_the_next_one_is_read(project: 
 @pytest.mark.parametrize(
     "content", [b"\xef\xbb\xbf" + GOOD, GOOD.replace(b", ", b",\t") + b"\r\n\r\n", b"\n\n  \n" + GOOD]
 )
+@pytest.mark.kits("formats")
 def test_byte_order_marks_carriage_returns_and_empty_lines_are_accepted(
     project: Project, tmp_path: Path, content: bytes
 ) -> None:
@@ -74,6 +77,7 @@ def test_byte_order_marks_carriage_returns_and_empty_lines_are_accepted(
     assert project.import_file(path).stored == 1
 
 
+@pytest.mark.kits("formats")
 def test_gzip_is_read_and_a_broken_file_is_an_error(project: Project, tmp_path: Path) -> None:
     packed = gzip.compress(b"\n".join(GOOD.replace(b"Why", b"%d" % n) for n in range(5000)))
     path = tmp_path / "log.jsonl.gz"

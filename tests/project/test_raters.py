@@ -94,6 +94,7 @@ def test_the_ratings_of_one_rater_are_unchanged(opened: Opened) -> None:
     assert sorted(outcomes(project).values()) == [(-1.0, 1.0), (0.5, 1.0), (1.0, 1.0)]
 
 
+@pytest.mark.kits("raters")
 def test_a_measured_signal_is_unchanged_by_the_consensus_on_a_rated_one(opened: Opened) -> None:
     project = opened(TOML.replace('{ rating = "stars" }', '{ rating = "stars", cost_usd = -1.0 }'))
     ids, _ = rate(project, 20)
@@ -147,6 +148,7 @@ def test_an_online_state_removes_weighted_rows_exactly(opened: Opened) -> None:
     np.testing.assert_allclose(live.mean, frozen.mean, atol=2e-3)  # the live prior is updated only occasionally
 
 
+@pytest.mark.kits("raters")
 def test_questions_start_with_unrated_decisions_and_disagreements(opened: Opened) -> None:
     project = opened(TOML)
     ids, _ = rate(project, 40)
@@ -161,6 +163,7 @@ def test_questions_start_with_unrated_decisions_and_disagreements(opened: Opened
     assert {question.decision.id for question in asked} == {*ids, *unrated}
 
 
+@pytest.mark.kits("raters")
 def test_a_question_about_a_signal_that_does_not_count_is_refused(opened: Opened) -> None:
     with pytest.raises(InvalidInput, match="does not count"):
         opened(TOML).questions("reply", count=5, signal="ratings")

@@ -121,6 +121,7 @@ def test_wider_exploration_alone_makes_no_evidence_stale(opened):
     assert project.promote(policy, because=verdict).kind == "promote"
 
 
+@pytest.mark.kits("formats")
 def test_rows_of_the_changed_action_from_before_are_not_learned_from(promoted):
     play(promoted, 30, BEFORE)
     alarm(promoted)

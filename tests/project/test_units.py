@@ -102,6 +102,7 @@ def test_an_export_carries_requests_and_an_import_restores_them(tmp_path, projec
         assert other.query.counts("ask").units == 1
 
 
+@pytest.mark.kits("formats")
 def test_an_import_knows_a_request_by_its_name(tmp_path, project):
     project.decide("ask", "hello", idempotency_key="req-1")
     rows = [

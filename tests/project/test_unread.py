@@ -214,6 +214,7 @@ def _do(traffic: Traffic, what: str, number: int) -> None:
             traffic.import_again(which)
 
 
+@pytest.mark.kits("formats")
 def test_rows_without_a_date_that_are_imported_again_do_not_speak(traffic: Traffic) -> None:
     path = traffic.folder / "history.jsonl"
     rows = [{"prompt": f"ask {n}", "pick": ARMS[n % 2], "p": 0.5, "solved": n % 3 / 3} for n in range(60)]

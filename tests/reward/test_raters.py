@@ -145,6 +145,7 @@ def test_the_consensus_follows_shifts_and_scales_of_the_ratings() -> None:
     np.testing.assert_allclose(means(consensus(moved)), 1000.0 + 0.001 * means(consensus(rows)), rtol=1e-9)
 
 
+@pytest.mark.kits("raters")
 def test_rare_raters_of_a_large_group_are_treated_as_one() -> None:
     rng = np.random.default_rng(8)
     rows = [Rating(item, f"r{rng.integers(230)}", float(rng.normal())) for item in range(250) for _ in range(3)]

@@ -81,6 +81,7 @@ TWICE = [
 
 
 @pytest.mark.parametrize(("path", "body"), TWICE)
+@pytest.mark.kits("proxy")
 def test_a_repeated_key_is_refused_and_nothing_is_stored(server: Running, path: str, body: str) -> None:
     before = server.stored()
     answer = server.client.post(path, content=body, headers=JSON)

@@ -67,6 +67,7 @@ def test_a_hostile_page_gets_nothing(counted: Running, path: str, headers: dict[
         "application/json; charset=utf-16",
     ],
 )
+@pytest.mark.kits("*")
 def test_a_body_that_is_not_declared_json_is_refused(counted: Running, path: str, kind: str | None) -> None:
     content = json.dumps(ASK).encode()
     answer = counted.client.post(path, content=content, headers={"content-type": kind} if kind else {})
@@ -79,6 +80,7 @@ def test_our_own_page_may_call(counted: Running) -> None:
 
 
 @BOTH
+@pytest.mark.kits("*")
 def test_json_that_is_nested_too_deeply_is_refused(counted: Running, path: str) -> None:
     deep = b'{"task":"route","state":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
     answer = counted.client.post(path, content=deep, headers=JSON)
@@ -103,6 +105,7 @@ def test_json_that_is_nested_too_deeply_is_refused(counted: Running, path: str) 
         b"{}{}",
     ],
 )
+@pytest.mark.kits("*")
 def test_a_body_that_does_not_fit_the_route_is_refused(counted: Running, path: str, body: bytes) -> None:
     if path == COLD and body == b"":
         return  # its body is optional
@@ -125,6 +128,7 @@ def test_a_number_that_is_not_finite_or_too_large_is_refused(counted: Running, n
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "1" + "0" * 400], ids=lambda number: number[:12])
+@pytest.mark.kits("*")
 def test_a_signal_that_is_not_a_finite_number_is_refused(counted: Running, number: str) -> None:
     server = counted
     with server.open() as project:
@@ -154,6 +158,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
+@pytest.mark.kits("*")
 def test_a_path_like_or_broken_name_is_refused(counted: Running, name: str) -> None:
     for path, body in ((HOT, {**ASK, "task": name}), ("/v1/decisions/batch", {"decisions": [{**ASK, "task": name}]})):
         answer = counted.client.post(path, json=body)

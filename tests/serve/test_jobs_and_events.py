@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Callable
 
+import pytest
+
 from headway.observe.jobs import Jobs, at_work
 from tests.serve.conftest import ASK, Running
 from tests.serve.test_lifecycle import events, stream
@@ -43,6 +45,7 @@ def test_a_flood_of_learning_requests_is_one_job(server: Running) -> None:
         assert (another.status_code, another.json()["error"]["code"]) == (409, "job_queued")
 
 
+@pytest.mark.kits("reply")
 def test_generate_needs_a_reply_task(server: Running) -> None:
     assert server.client.post("/generate", json={"prompt": "Hi"}).json()["error"]["code"] == "unknown_task"
 

@@ -83,6 +83,7 @@ def test_without_a_key_a_reachable_server_reveals_nothing(elsewhere: Running, pa
         ("POST", "/v1/links", "admin"),
     ],
 )
+@pytest.mark.kits("prompts")
 def test_a_key_may_do_only_what_its_scope_allows(
     elsewhere: Running, secrets: dict[str, str], method: str, path: str, scope: str
 ) -> None:
@@ -189,6 +190,7 @@ ADMIN = ["/v1/policies/uniform@0/promote", "/v1/policies/uniform@0/canary", "/v1
 
 
 @pytest.mark.parametrize("path", [*ADMIN, "/v1/links"])
+@pytest.mark.kits("prompts")
 def test_on_this_machine_admin_verbs_need_the_project_token(server: Running, path: str) -> None:
     assert server.client.post(path, json={}).status_code == 401
     assert server.client.post(path, json={}, headers=bearer("hw_wrong")).status_code == 401

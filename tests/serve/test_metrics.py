@@ -52,6 +52,7 @@ def busy(worker: int | None = None) -> Metrics:
     return metrics
 
 
+@pytest.mark.kits("*")
 def test_names_types_and_labels_of_metrics_do_not_change(served: Callable[..., Running]) -> None:
     expected = GOLDEN.read_text("utf-8").splitlines()
     running = served()

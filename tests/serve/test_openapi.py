@@ -9,12 +9,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headway.serve.app import document, endpoints
 from tests.serve.conftest import Running
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "openapi.json"
 
 
+@pytest.mark.kits("*")
 def test_the_document_equals_the_golden_file() -> None:
     assert document().decode() == GOLDEN.read_text("utf-8"), "run python -m tests.serve.test_openapi"
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.engines("postgresql", why="SQLite serves one server")
 DECLARED = '[tasks.route]\nactions = ["small", "large"]\ngate = "off"\n'
 
 
+@pytest.mark.kits("postgres")
 def test_two_servers_share_decisions_signals_and_the_current_policy(
     tmp_path: Path, environ: dict[str, str], served: Callable[..., Running]
 ) -> None:
@@ -49,6 +50,7 @@ def test_two_servers_share_decisions_signals_and_the_current_policy(
         assert project.query.counts("route").signals == 500
 
 
+@pytest.mark.kits("postgres")
 def test_a_server_answers_503_while_the_database_is_down_and_then_continues(
     tmp_path: Path, served: Callable[..., Running]
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_function_may_read_any_signal(tmp_path: Path) -> None:
         assert project.status().tasks[0].warnings == ()
 
 
+@pytest.mark.kits("agents")
 def test_an_agent_over_mcp_is_told(tmp_path: Path) -> None:
     from headway.kits.agents.mcp import Tools
 

@@ -161,6 +161,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(text: str, path: str
         ("margin = 1" + "0" * 400, "a number of 0 or more"),
     ],
 )
+@pytest.mark.kits("*")
 def test_a_wrong_value_is_named_with_what_was_expected(line: str, says: str) -> None:
     error = refused(TASK + line + "\n")
     assert error.message.startswith("headway.toml: tasks.route.")
@@ -179,6 +180,7 @@ def test_a_wrong_value_is_named_with_what_was_expected(line: str, says: str) -> 
         ('kind = "ranking"\nsticky = true', 'sticky is for tasks with kind = "choice"'),
     ],
 )
+@pytest.mark.kits("*")
 def test_actions_and_keys_must_fit_the_kind(line: str, says: str) -> None:
     assert says in str(refused(f"[tasks.a]\n{line}\n"))
 
