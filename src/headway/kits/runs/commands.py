@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, renders, verb, written
-from headway.kits.runs.training_runs import MetricCurves, TrainingRun
+from headway.kits.runs.training_runs import MetricCurves, RunList, TrainingRun
 from headway.nouns import InvalidInput
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -45,13 +42,6 @@ def runs(session: Session, run: str | None, stop: bool) -> None:
     session.show(curves)
     again = curves.run.command if curves.run.state in ("stopped", "interrupted") else ""
     session.next(again or (f"headway prove {curves.run.task}" if curves.run.policy else "headway runs"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunList:
-    """Every training run, newest first."""
-
-    runs: Sequence[TrainingRun]
 
 
 _RUNS = RecordTable[TrainingRun](

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from headway.files import open_regular
-from headway.nouns import Conflict, UnknownName, did_you_mean
+from headway.nouns import Conflict, Time, UnknownName, did_you_mean
 from headway.observe import RunLog
 
 _LARGEST_LINE = 1 << 20
@@ -37,7 +37,9 @@ _X = ("steps", "update", "done")  # what a curve is drawn over: the first that a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """One run. `state` is running, stopped, done, or interrupted: it ended without a word."""
+    """One training run: running, stopped, done or interrupted."""
+
+    wire_name = "RunAnswer"
 
     run: str
     state: str
@@ -45,10 +47,17 @@ class TrainingRun:
     family: str
     world: str
     seed: int | None
-    policy: str
+    policy: str  # what it published
     command: str  # that continues it; empty if nothing does
-    started: float
-    updated: float  # when its last line was written
+    started: Time
+    updated: Time  # when its last metrics were written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunList:
+    wire_name = "RunsAnswer"
+
+    runs: list[TrainingRun]  # the newest first
 
 
 def list_runs(home: Path) -> list[TrainingRun]:
@@ -75,14 +84,16 @@ def ask_to_stop(home: Path, run: str) -> TrainingRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricCurves:
-    """The numbers of a run over time: one value of every series for each `x`; None where a line has none."""
+    """The numbers of a run over `x`; nested names are joined by dots, and null means that no line had the number."""
+
+    wire_name = "CurvesAnswer"
 
     run: TrainingRun
     x_name: str
     x: list[float]
     series: dict[str, list[float | None]]
     lines: int
-    lines_per_point: int
+    lines_per_point: int  # that a point is the mean of
 
 
 def read_curves(home: Path, run: str, *, points: int = 500) -> MetricCurves:
