@@ -13,7 +13,6 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.project.data.erase import DeletionReport as DeletionReport
-    from headway.project.data.leaks import leaks_document as leaks_document
     from headway.project.decide.consider import Ask as Ask, Considered as Considered, source_of as source_of
     from headway.project.decide.elsewhere import recorded as recorded
     from headway.project.decide.inputs import (
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from headway.project.publish import (
         Published as Published,
         add_bundle as add_bundle,
-        add_candidate as add_candidate,
         publish_policy as publish_policy,
         record_change as record_change,
     )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from headway.nouns import served
+
 Kind = Literal["equals", "affine", "contains", "determines", "text", "dated"]
 _LEAST = 5  # rows with the field and a label
 _SURE = -5.0  # log10 of the probability of this much agreement by chance
@@ -30,7 +32,7 @@ class Leak:
     hits: int
     rows: int
 
-    @property
+    @served
     def message(self) -> str:
         what = {
             "equals": "is the label",

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.nouns import Candidate, Situation, spoken
+from headway.nouns import Candidate, Situation, served, spoken
 from headway.prove.agreement import Kind, Leak, LeakRows, categories, contained, numeric, stated
 
 __all__ = ["Leak", "LeakDetector", "Leaks", "Twins", "normalised"]
@@ -54,7 +54,7 @@ class Leaks:
     twins: int = 0  # rows of the prove part whose normalised text is also in the train part
     exact_twins: int = 0  # of these, with the exact text
 
-    @property
+    @served
     def fields(self) -> tuple[str, ...]:
         """What training must omit: a field, or (`text:numbers`) the numbers in a text."""
         return tuple(sorted({f"{leak.field}:numbers" if leak.kind == "text" else leak.field for leak in self.found}))

@@ -18,9 +18,8 @@ from headway.kits.data.files import digest_of, kind_of
 from headway.kits.data.formats import VERSION, Format, Item, detect, read
 from headway.kits.data.records import Options, Problem, Record, Skipped
 from headway.kits.data.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
-from headway.nouns import HeadwayError, InvalidInput, Progress, Situation
+from headway.nouns import HeadwayError, InvalidInput, Progress, Situation, document
 from headway.observe import part_of_group
-from headway.project import leaks_document
 from headway.reward import PRESETS
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class ImportReport:
             **{name: dict(sorted(getattr(self, name).items())) for name in tables},
             "problems": [asdict(problem) for problem in self.problems],
             "clashes": [asdict(clash) for clash in self.clashes],
-            "leaks": None if self.leaks is None else leaks_document(self.leaks),
+            "leaks": None if self.leaks is None else document(self.leaks),
         }
 
 

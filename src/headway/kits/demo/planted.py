@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from headway.files import read_regular
 from headway.nouns import Conflict, Learned
-from headway.project import add_bundle, add_candidate
+from headway.project import publish_policy
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -96,16 +96,16 @@ def plant(project: Project, task: str = "route") -> str:
         trained_on={**header.trained_on, "planted": PLANTED},
         extra=header.extra,
     )
-    published = add_bundle(
+    return publish_policy(
         project,
         learned,
+        why=PLANTED,
+        detail={"upto": project.query.last_settled(task)},
+        who="demo",
         task=task,
         kind=header.kind,
         encoder=header.encoder,
         seed=header.seed,
         parts=header.trained_on["parts"],
         split=header.split,
-    )
-    upto = project.query.last_settled(task)
-    add_candidate(project, published, why=PLANTED, detail={"upto": upto}, who="demo")
-    return published.ref
+    ).ref

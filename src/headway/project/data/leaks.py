@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headway.nouns import Settled
 from headway.observe import PARTS, SplitBy, part_of, spread_windows
@@ -46,15 +45,3 @@ def _spread(project: Opened, task: str, parts: Sequence[str], by: SplitBy, *, mi
     frame, last = project.query.frame(task), project.query.last_settled(task)
     seqs = spread_windows(frame, parts, by, upto=last, mined=mined, windows=_WINDOWS, most=_MAX_ROWS)
     return project.query.outcomes(seqs, signals=True)
-
-
-def leaks_document(leaks: Leaks) -> dict[str, Any]:
-    """The leaks as plain values, for --json and reports."""
-    return {
-        **{name: getattr(leaks, name) for name in _COUNTS},
-        "fields": list(leaks.fields),
-        "found": [{**asdict(leak), "message": leak.message} for leak in leaks.found],
-    }
-
-
-_COUNTS = ("rows", "looked_at", "labelled", "flagged", "backwards", "twins", "exact_twins")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb, written
-from headway.nouns import Decision, Outcome, Status, UnknownName, rfc3339
+from headway.nouns import Decision, Outcome, Status, UnknownName, document, rfc3339
 
 if TYPE_CHECKING:
     from headway.observe import Counts
@@ -56,11 +56,9 @@ class RecordedTasks:
     leaks: Mapping[str, Leaks]
 
     def document(self) -> dict[str, Any]:
-        from headway.project import leaks_document
-
         return {
             "tasks": {name: {**asdict(counts), "by_action": self.actions[name]} for name, counts in self.tasks.items()},
-            "leaks": {name: leaks_document(checked) for name, checked in self.leaks.items()},
+            "leaks": {name: document(checked) for name, checked in self.leaks.items()},
         }
 
 
@@ -206,9 +204,7 @@ class TaskLeaks:
     leaks: Leaks
 
     def document(self) -> dict[str, Any]:
-        from headway.project import leaks_document
-
-        return {"task": self.task, **leaks_document(self.leaks)}
+        return {"task": self.task, **document(self.leaks)}
 
 
 @renders(TaskLeaks)
