@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headway.decide import splitmix64, uniform
+from headway.decide import explore, uniform
 from headway.nouns import Candidate, Decision, Diagnostic, Settled
 from headway.observe import dumps, loads, rated_as_a_whole
 from headway.project.decide.serving import by_episode
@@ -54,7 +54,7 @@ class PolicyDraws:
     def planned(self, rows: Iterable[Settled]) -> Iterator[Settled]:
         """Any episodes as if the policy had been drawn for them, by a coin that says nothing: to plan from only."""
         for row in rows:
-            yield self._row(row, self._planned, uniform(splitmix64(row.decision.seq)) < self._planned)
+            yield self._row(row, self._planned, uniform(explore.splitmix64(row.decision.seq)) < self._planned)
 
     def of(self, decision: Decision) -> tuple[Candidate, ...]:
         """What can be chosen in a row: the policies. See `ActionsToday`."""
