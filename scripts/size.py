@@ -132,7 +132,10 @@ def _cyclic(edges: Mapping[str, set[str]]) -> set[str]:
 
 
 def traced(act: Callable[[Path], Callable[[], object]]) -> dict[str, int]:
-    """The functions of Headway that run in one call, and their files. Generators and comprehensions are not counted."""
+    """The functions of Headway that run in one call, and their files. Generators and comprehensions are not counted.
+
+    Of three calls the one with the fewest: a call may also look whether the ledger is newer, five times a second.
+    """
     seen: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -143,12 +146,17 @@ def traced(act: Callable[[Path], Callable[[], object]]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         call = act(Path(folder))
         call()  # what is loaded on first use is loaded now
-        sys.setprofile(note)
-        try:
-            call()
-        finally:
-            sys.setprofile(None)
-    return {"functions": len(seen), "files": len({file for file, _ in seen})}
+        rounds: list[set[tuple[str, str]]] = []
+        for _ in range(3):
+            seen.clear()
+            sys.setprofile(note)
+            try:
+                call()
+            finally:
+                sys.setprofile(None)
+            rounds.append(set(seen))
+    fewest = min(rounds, key=len)
+    return {"functions": len(fewest), "files": len({file for file, _ in fewest})}
 
 
 def _decide(folder: Path) -> Callable[[], object]:

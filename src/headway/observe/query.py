@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from headway.observe.frame import TaskFrame
 
 
-_OF_EPISODE = f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.episode = ?"
 _LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
 
 
@@ -89,11 +88,12 @@ class Query:
 
     # -- decisions
 
+    def _where(self, condition: str, *values: Any) -> list[Decision]:
+        rows = self._database.query(f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE {condition}", values)
+        return [decision_from_row(row) for row in rows]
+
     def find(self, decision: str) -> Decision | None:
-        rows = self._database.query(
-            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id = ?", (id_bytes(decision),)
-        )
-        return decision_from_row(rows[0]) if rows else None
+        return next(iter(self._where("d.id = ?", id_bytes(decision))), None)
 
     def decision(self, decision: str) -> Decision:
         stored = self.find(decision)
@@ -108,17 +108,11 @@ class Query:
     def request(self, decision: str) -> list[Decision]:
         """The decisions of a request, first the one of this id, then its later attempts; none if there is none."""
         raw = id_bytes(decision)
-        rows = self._database.query(
-            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.id IN "
-            "(SELECT id FROM decisions WHERE id = ? UNION ALL SELECT id FROM decisions WHERE unit = ?) "
-            "ORDER BY COALESCE(d.position, 0), d.seq",
-            (raw, raw),
-        )
-        return [decision_from_row(row) for row in rows]
+        of = "d.id IN (SELECT id FROM decisions WHERE id = ? UNION ALL SELECT id FROM decisions WHERE unit = ?)"
+        return self._where(f"{of} ORDER BY COALESCE(d.position, 0), d.seq", raw, raw)
 
     def by_seq(self, seq: int) -> Decision:
-        rows = self._database.query(f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE d.seq = ?", (seq,))
-        return decision_from_row(rows[0])
+        return self._where("d.seq = ?", seq)[0]
 
     def task_of(self, subject: str) -> str | None:
         """The task that a decision or an episode belongs to."""
@@ -144,11 +138,7 @@ class Query:
 
     def opening(self, task: str, episode: str) -> Decision | None:
         """The latest draw of a sticky episode, or attempt after it: the decision whose action later ones repeat."""
-        rows = self._database.query(
-            f"{_OF_EPISODE} AND (d.draw IS NULL OR d.position IS NOT NULL) ORDER BY d.step DESC LIMIT 1",
-            (id_bytes(episode_id(task, episode)),),
-        )
-        return decision_from_row(rows[0]) if rows else None
+        return self._step(task, episode, "AND (d.draw IS NULL OR d.position IS NOT NULL) ORDER BY d.step DESC")
 
     def decisions(self, task: str, *, after: int = 0) -> Iterator[Decision]:
         """Every decision of a task in the store's order, in bounded memory."""
@@ -157,26 +147,22 @@ class Query:
         for page in self._database.pages(f"SELECT {DECISION_COLUMNS} {of}", (task_id,), after=after):
             yield from map(decision_from_row, page)
 
+    def _step(self, task: str, episode: str, which: str) -> Decision | None:
+        return next(iter(self._where(f"d.episode = ? {which} LIMIT 1", id_bytes(episode_id(task, episode)))), None)
+
     def first_step(self, task: str, episode: str) -> Decision | None:
         """The first decision of an episode; None if it has none."""
-        rows = self._database.query(
-            f"{_OF_EPISODE} ORDER BY d.position IS NOT NULL, d.step LIMIT 1", (id_bytes(episode_id(task, episode)),)
-        )
-        return decision_from_row(rows[0]) if rows else None
+        return self._step(task, episode, "ORDER BY d.position IS NOT NULL, d.step")
 
     def last_step(self, task: str, episode: str) -> Decision | None:
         """The latest decision of an episode; None if it has none."""
-        rows = self._database.query(
-            f"{_OF_EPISODE} ORDER BY d.step DESC LIMIT 1", (id_bytes(episode_id(task, episode)),)
-        )
-        return decision_from_row(rows[0]) if rows else None
+        return self._step(task, episode, "ORDER BY d.step DESC")
 
     def steps(self, task: str, episode: str, *, first: int = 0, before: int | None = None) -> list[Decision]:
         """The decisions of an episode from step `first`, up to (without) step `before`, in their order."""
-        sql, values = f"{_OF_EPISODE} AND d.step >= ?", [id_bytes(episode_id(task, episode)), first]
-        if before is not None:
-            sql, values = f"{sql} AND d.step < ?", [*values, before]
-        return [decision_from_row(row) for row in self._database.query(f"{sql} ORDER BY d.step", values)]
+        of, until = id_bytes(episode_id(task, episode)), () if before is None else (before,)
+        some = "d.episode = ? AND d.step >= ?" + " AND d.step < ?" * len(until)
+        return self._where(f"{some} ORDER BY d.step", of, first, *until)
 
     def count_groups(self, task: str, *, most: int) -> int:
         """Different texts (or states, without a text) of decisions outside of episodes; stops counting at `most`."""
@@ -188,11 +174,8 @@ class Query:
         return int(rows[0][0])
 
     def latest(self, task: str | None, limit: int) -> list[Decision]:
-        where, values = ("WHERE d.task_id = ?", [self.name_id("task", task)]) if task else ("", [])
-        rows = self._database.query(
-            f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} {where} ORDER BY d.seq DESC LIMIT ?", (*values, limit)
-        )
-        return [decision_from_row(row) for row in rows]
+        some, values = ("d.task_id = ?", (self.name_id("task", task),)) if task else ("1 = 1", ())
+        return self._where(f"{some} ORDER BY d.seq DESC LIMIT ?", *values, limit)
 
     def details(self, decision: str, kit: str) -> dict[str, bytes]:
         """The details that a kit stored with a decision, by name; see `Store.keep_details`."""
