@@ -112,10 +112,11 @@ def _missing_kits() -> frozenset[str]:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if not _missing_kits() or collection_path.suffix != ".py":
         return None
-    imported = re.findall(
-        r"^from headway\.kits(?:\.(\w+)\S*)? import (\w+)", collection_path.read_text("utf-8"), re.MULTILINE
-    )
-    return True if {inside or name for inside, name in imported} & _missing_kits() else None
+    text = collection_path.read_text("utf-8")
+    needed = re.findall(r"^from (?:headway|tests)\.kits\.(\w+)", text, re.MULTILINE)
+    needed += re.findall(r"^from headway\.kits import (\w+)", text, re.MULTILINE)
+    needed += re.findall(r'^pytestmark = pytest\.mark\.kits\("(\w+)"\)', text, re.MULTILINE)
+    return True if _missing_kits().intersection(needed) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

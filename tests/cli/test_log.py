@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import headway
 from headway.nouns.wire import document
 from headway.observe.erase import DeletionFilter
@@ -12,6 +14,8 @@ from headway.project.alarm import end_alarm, raise_alarm
 from tests.cli.terminal import headway as run
 from tests.cli.test_states import DRIFT, EARLY, keep
 from tests.promote.test_gate import check
+
+pytestmark = pytest.mark.kits("agents")
 
 TOML = '[tasks.route]\nactions = ["small", "large"]\nfloor = {floor}\n[tasks.other]\nactions = ["a", "b"]\n'
 

@@ -32,7 +32,7 @@ MIGRATIONS = [
     "0007_early_signals",
     "0008_used_links",
 ]
-STORES = ["project", "postgresql"]
+STORES = ["project", pytest.param("postgresql", marks=pytest.mark.kits("postgres"))]
 FAMILIES = ["actor_critic", "bandit", "clone", "cql", "outcome"]
 
 # The fixtures were made with AVX-512. Without it numpy sums in another order: two of 48 decisions differ in

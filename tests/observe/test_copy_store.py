@@ -79,6 +79,7 @@ def embedded(tmp_path: Path) -> Ground:
     laid.database.close()
 
 
+@pytest.mark.kits("postgres")
 def test_a_copy_to_postgresql_and_back_keeps_every_row_and_counter(embedded, shared, back):
     fill(embedded)
     before = everything(embedded.database)
@@ -165,6 +166,7 @@ def test_writes_during_a_copy_are_detected(embedded, shared):
     assert everything(shared) == everything(embedded.database)
 
 
+@pytest.mark.kits("postgres")
 def test_a_text_that_postgresql_cannot_store_is_reported(embedded, shared):
     embedded.add(make())
     with embedded.database.transaction() as connection:

@@ -30,6 +30,8 @@ from tests.cli.command_line import parse
 from tests.project.conftest import play
 from tests.promote.test_gate import EVIDENCE, check
 
+pytestmark = pytest.mark.kits("next_action")
+
 RANKING, REPLY = (catalogue().kind(name) for name in ("ranking", "reply"))
 ACTIONS = 'actions = ["small", "large"]\n'
 VERDICTS: dict[VerdictState, dict[str, Any]] = {

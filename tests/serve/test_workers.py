@@ -27,7 +27,10 @@ from tests.project.conftest import play
 from tests.serve.conftest import ASK, Running
 from tests.serve.test_lifecycle import closed, stream
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc")
+pytestmark = [
+    pytest.mark.kits("postgres"),
+    pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc"),
+]
 SETTINGS = """
 [tasks.route]
 actions = ["small", "large"]

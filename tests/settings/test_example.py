@@ -30,6 +30,7 @@ def test_the_example_loads_and_declares_a_task() -> None:
     assert loaded.task("route").fallback == "small"
 
 
+@pytest.mark.kits("*")
 def test_every_commented_setting_of_the_example_loads_too() -> None:
     text = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", settings.example())
     loaded = settings.parse(text, directory=Path(), environ={})
@@ -41,6 +42,7 @@ def test_every_commented_setting_of_the_example_loads_too() -> None:
 
 
 @pytest.mark.parametrize("table", list(KEYS))
+@pytest.mark.kits("*")
 def test_every_key_has_a_heading_and_every_heading_is_a_key(table: str) -> None:
     section = f"[{table}.NAME]" if table in ("tasks", "upstreams") else f"[{table}]"
     kinds = catalogue().all("kinds").values() if table == "tasks" else ()

@@ -36,6 +36,7 @@ def refusal(case: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.kits("*")
 def test_a_wrong_setting_is_refused_with_the_same_words(number: int) -> None:
     case = CASES[number]
     assert refusal(case) == {key: case[key] for key in ("code", "message", "hint")}

@@ -84,6 +84,7 @@ def test_a_missing_directory_has_no_settings_file(tmp_path: Path) -> None:
     assert settings.load(tmp_path / "plain", {}).file is None
 
 
+@pytest.mark.kits("*")
 def test_the_complete_example_loads() -> None:
     loaded = parse(COMPLETE)
     families = {name: task.family for name, task in loaded.tasks.items()}
@@ -116,6 +117,7 @@ def test_a_file_with_a_byte_order_mark_and_windows_lines_loads(tmp_path: Path) -
     assert loaded.file == tmp_path / "headway.toml"
 
 
+@pytest.mark.kits("*")
 def test_loaded_settings_cannot_be_changed() -> None:
     loaded = parse(COMPLETE)
     with pytest.raises(AttributeError):
@@ -201,6 +203,7 @@ def test_guards_costs_and_an_encoder_endpoint_are_read() -> None:
     assert loaded.key("EMBED_KEY") == "secret"
 
 
+@pytest.mark.kits("*")
 def test_only_named_keys_are_kept_and_no_key_is_shown() -> None:
     loaded = parse(COMPLETE, LARGE_API_KEY="sk-very-secret", OTHER="x")
     assert dict(loaded.keys) == {"LARGE_API_KEY": "sk-very-secret"}
@@ -210,6 +213,7 @@ def test_only_named_keys_are_kept_and_no_key_is_shown() -> None:
     assert caught.value.code == "missing_key"
 
 
+@pytest.mark.kits("*")
 def test_an_unknown_upstream_is_an_error() -> None:
     with pytest.raises(UnknownName) as caught:
         parse(COMPLETE).upstream("larg")
@@ -224,6 +228,7 @@ def test_the_policy_variable_overrides(value: str) -> None:
     assert parse("", HEADWAY_POLICY=value).policy_override == value
 
 
+@pytest.mark.kits("*")
 def test_other_variables_are_read_and_foreign_ones_ignored(tmp_path: Path) -> None:
     loaded = parse("", HEADWAY_CACHE=str(tmp_path), HEADWAY_DATA="x", HEADWAY_POLICY="", PATH="/bin")
     assert (loaded.cache, loaded.policy_override) == (tmp_path, None)
@@ -255,6 +260,7 @@ def test_a_variable_that_cannot_be_used_is_an_error(environ: dict[str, str], say
     assert "pw" not in str(caught.value)
 
 
+@pytest.mark.kits("postgres")
 def test_several_servers_may_share_a_postgresql_store() -> None:
     loaded = parse('[server]\nworkers = 4\n[store]\nurl = "postgresql://u@db/x"\n')
     assert loaded.server.workers == 4
