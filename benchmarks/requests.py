@@ -4,6 +4,7 @@
     python benchmarks/requests.py --quick                   40 and 10
     python benchmarks/requests.py --only money              one of: money, rescue, "canary by episode", …
     python benchmarks/requests.py --resume FILE             keeps every project in FILE and continues it
+    python benchmarks/requests.py --proxy 20 --json         20 projects through a real server and the OpenAI SDK
 
 Every project is used through `headway.Project`, as the proxy uses it, with outages, fallbacks, retries, timeouts, cut
 streams and clients that leave. Its counts and its money must equal what was really made and paid; the 95% intervals of
@@ -22,7 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from _contract import arguments, finish
+from _contract import arguments, finish, say
 from _requests.measure import figures, keys, measure
 
 __all__ = ["parser", "run"]
@@ -38,16 +39,34 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--trials", type=int, help=f"of each proof (default {TRIALS})")
     options.add_argument("--seed", type=int, default=1, help="base seed (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    options.add_argument("--proxy", type=int, default=0, metavar="N", help="N projects through the proxy instead")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep projects in FILE and continue it")
     return options
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
     """The figures of the projects that the options ask for."""
+    if options.proxy:
+        return through_proxy(options.proxy, options.seed)
     projects = options.projects or (QUICK_PROJECTS if options.quick else PROJECTS)
     trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
     wanted = list(keys(projects, trials, [name for name in options.only.split(",") if name]))
     return figures(measure(wanted, seed=options.seed, jobs=options.jobs, resume=options.resume))
+
+
+def through_proxy(projects: int, seed: int) -> dict[str, float]:
+    """Projects whose every number is compared with what model servers and client have really seen."""
+    from _requests.through_proxy import play
+
+    compared, wrong = 0, list[str]()
+    for place in range(projects):
+        checked = play(seed + place)
+        compared += checked.compared
+        wrong += [f"project {seed + place}: {line}" for line in checked.wrong]
+        say(f"project {seed + place}: {checked.compared} numbers, {len(checked.wrong)} wrong")
+    for line in wrong:
+        say(line)
+    return {"proxy_projects": projects, "proxy_numbers": compared, "proxy_wrong": len(wrong)}
 
 
 def main() -> None:

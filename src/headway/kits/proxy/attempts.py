@@ -33,6 +33,7 @@ logger = logging.getLogger("headway.serve")
 RATER = "proxy:"
 INTERRUPTED = "interrupted"  # the code of an attempt whose server ended before it did
 TOO_SMALL = "upstream_too_small"  # the code of a request that is too long for an upstream
+FAULTLESS = frozenset({"", INTERRUPTED, TOO_SMALL})  # codes that say nothing about the upstream
 _FREE = frozenset({"upstream_unreachable", "upstream_status", "upstream_busy", TOO_SMALL})  # nothing was generated
 
 
@@ -51,14 +52,12 @@ class Attempt:
     after: Decision | None = None  # the attempt before it
     number: int = 1
     began: float = field(default_factory=time.perf_counter)
-    at: float = 0.0  # the same by the project's clock
     ended: float = 0.0
     first_token_s: float | None = None
     span: CallSpan | None = None
     reply: StreamedReply | None = None  # collects a streamed answer that is kept
 
     def __post_init__(self) -> None:
-        self.at = self.call.server.project.clock()
         if self.keeps:
             self.reply = StreamedReply()
         spans: Spans | None = self.call.server.observers.get("otel")
@@ -90,12 +89,12 @@ class Attempt:
             return
         self.ended = time.perf_counter()
         name = self.upstream.name
-        if gone or failed in (TOO_SMALL, INTERRUPTED) or http_status in AT_FAULT:
+        if gone or (failed in FAULTLESS and failed) or http_status in AT_FAULT:
             self.breakers.unknown(name)
         elif failed:
-            self.breakers.failed(name, failed, self.at, retry_after_s=retry_after_s)
+            self.breakers.failed(name, failed, self.decision.at, retry_after_s=retry_after_s)
         else:
-            self.breakers.answered(name, self.at)
+            self.breakers.answered(name, self.decision.at)
         if self.keeps and (reply or (self.reply is not None and (reply := self.reply.text))):
             await self._keep(reply)
         refused = failed in _FREE or http_status in AT_FAULT

@@ -4,7 +4,7 @@
     offer = breakers.offer(("small", "large"))     # before the draw: the candidates, and who was left out
     breakers.settle(offer, "large")                # after it: a probe that was not drawn is free again
     breakers.failed("small", "upstream_status", began)
-    breakers.answered("small", began)              # `began`: when the call did, by the project's clock
+    breakers.answered("small", began)              # `began`: when it was decided
 
 The state is fixed before the draw, and the decision stores the candidates that were offered, so its propensity is
 exact whatever the state was. `breaker_failures` calls that fail one after another open a breaker. After
@@ -40,7 +40,7 @@ class Offer(NamedTuple):
 class _FailureRun:
     """Failures of one upstream without a success between them."""
 
-    since: float  # when the first call that failed began
+    since: float  # when the first call that failed was decided
     failures: int = 0
     outage: str = ""  # the id of the stored outage; empty: the breaker is closed
     opened: float = 0.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from headway.kits.proxy.attempts import INTERRUPTED, RATER
+from headway.kits.proxy.attempts import FAULTLESS, INTERRUPTED, RATER
 from headway.kits.proxy.outages import is_gone, process
 from headway.kits.proxy.upstreams import STREAM_TIMES
 from headway.nouns import Conflict, Decision, Detail, HeadwayError, id_text
@@ -61,6 +61,8 @@ class Resumed(NamedTuple):
     first: Decision
     made: int  # attempts so far
     served: str  # the upstream that answered it; empty: none did, or its answer broke off
+    failed: str  # the upstream that failed last
+    missed: set[str]  # upstreams whose outage has sent it elsewhere
 
 
 def resume(project: Project, request: str, text: str, state: Mapping[str, Any]) -> Resumed | None:
@@ -77,7 +79,7 @@ def resume(project: Project, request: str, text: str, state: Mapping[str, Any]) 
             code="id_conflict",
             hint="Use a fresh key for a new request; repeat the same request to carry it on.",
         )
-    said = {signal.name for signal in project.query.signals(last.id, live=True) if signal.rater == RATER}
+    said = _said(project, last)
     if not said:
         if not _over(project, last):
             raise Conflict(
@@ -86,8 +88,20 @@ def resume(project: Project, request: str, text: str, state: Mapping[str, Any]) 
                 hint="Wait for its answer, or use another key for another request.",
             )
         end(project, last.id)
-    answered = said and said.isdisjoint(("failed", "client_gone"))
-    return Resumed(first, len(earlier), last.action if answered else "")
+        said = {"failed": INTERRUPTED}
+    missed = set[str]()
+    for attempt, following in zip(earlier, (*earlier[1:], last), strict=True):
+        missed.update(left_out(project.query.details(attempt.id, KIT_NAME).get(REQUEST)))
+        if following.action != attempt.action and _said(project, attempt).get("failed", "") not in FAULTLESS:
+            missed.add(attempt.action)
+    served = last.action if said.keys().isdisjoint(("failed", "client_gone")) else ""
+    return Resumed(first, len(earlier), served, "" if said.get("failed", "") in FAULTLESS else last.action, missed)
+
+
+def _said(project: Project, attempt: Decision) -> dict[str, str]:
+    """The proxy's signals about an attempt, with their labels."""
+    signals = project.query.signals(attempt.id, live=True)
+    return {signal.name: signal.label for signal in signals if signal.rater == RATER}
 
 
 def _plain(state: Mapping[str, Any]) -> dict[str, Any]:

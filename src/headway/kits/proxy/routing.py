@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from headway.kits.proxy.attempts import INTERRUPTED, TOO_SMALL, Attempt
+from headway.kits.proxy.attempts import FAULTLESS, INTERRUPTED, TOO_SMALL, Attempt
 from headway.kits.proxy.conversations import Body, Conversation, RequestOptions, conversation_name
 from headway.kits.proxy.relay import Relay
 from headway.kits.proxy.replies import whole_reply
@@ -57,6 +57,7 @@ class Routing:
     episode: str | None = None
     first: Decision | None = None  # of the request
     made: int = 0  # its attempts so far
+    _failed: str = ""  # the upstream that failed last
     _missed: set[str] = field(default_factory=set)  # upstreams whose outage sent this request elsewhere
 
     async def answer(self, slot: Slot) -> Reply | Stream:
@@ -99,7 +100,7 @@ class Routing:
                 left.remove(decision.action)
                 if not left or len(failures) == MOST_ATTEMPTS:
                     raise NoUpstreamAnswered(attempt.request, error) from error
-                self._went_elsewhere(() if error.code == TOO_SMALL else (decision.action,))
+                self._failed = "" if error.code in FAULTLESS else decision.action
                 before = attempt
             except asyncio.CancelledError:
                 await asyncio.shield(attempt.finish(TokenUsage(), gone=True))
@@ -125,7 +126,8 @@ class Routing:
         if self.first is None:
             self.first = decision
         self.made += 1
-        self._went_elsewhere(offer.left_out)
+        moved = (self._failed,) if self._failed not in ("", decision.action) else ()
+        self._went_elsewhere((*offer.left_out, *moved))
         return decision
 
     def _went_elsewhere(self, upstreams: tuple[str, ...]) -> None:
@@ -182,6 +184,7 @@ class Routing:
     def _carry_on(self, resumed: Resumed) -> list[str]:
         """The upstreams that may answer it now."""
         self.first, self.made = resumed.first, resumed.made
+        self._failed, self._missed = resumed.failed, resumed.missed
         return [resumed.served] if resumed.served in self.candidates else list(self.candidates)
 
     # -- the call
