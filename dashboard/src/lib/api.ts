@@ -52,6 +52,9 @@ export type Grown = Schemas["GrowAnswer"];
 export type GrowWay = Schemas["GrowWay"];
 export type GrowEpisode = Schemas["GrowEpisode"];
 
+export type Outage = Schemas["Outage"];
+export type Attempt = Schemas["ExplainedAttempt"];
+
 export interface Signal {
   name: string;
   value: number | null;
@@ -95,6 +98,9 @@ export interface Explained {
   confidence?: number;
   heads?: Record<string, HeadDrawn>;
   reply?: { text: string; model: string; foreign: boolean };
+  request?: string;
+  attempts?: Attempt[];
+  served?: string;
 }
 
 /** What went wrong, in the server's own words where it had any. */

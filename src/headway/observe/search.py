@@ -62,10 +62,15 @@ class DecisionPage:
 
 
 def find_decisions(
-    database: Database, wanted: DecisionFilter, *, before: int | None = None, limit: int = 50
+    database: Database, wanted: DecisionFilter, *, before: int | None = None, limit: int = 50, attempts: bool = True
 ) -> DecisionPage:
-    """The newest matching decisions before a row of the store, each with its present outcome."""
+    """The newest matching decisions before a row of the store, each with its present outcome.
+
+    Without `attempts`, a request is its first decision.
+    """
     where, values = _conditions(wanted)
+    if not attempts:
+        where += " AND (d.unit IS NULL OR d.unit = d.episode)"
     last = database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0
     high = end = min(_LAST if before is None else before, last + 1)
     seqs: list[int] = []

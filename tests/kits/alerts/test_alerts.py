@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from headway.kits.alerts.alerts import Alerts
+from headway.kits.proxy.outages import OutageLog
 from headway.nouns.alarm import Alarm
 from headway.observe.jobs import Jobs
 from headway.project import Project
@@ -126,6 +127,30 @@ def test_an_alarm_is_told_to_the_webhook_and_the_command(watching, receivers, tm
     assert f"route: alarm: {alarm}" in said
     (job,) = alerted(watch)
     assert (job.state, job.result["summary"]) == ("done", "told webhook and command")
+
+
+def test_an_outage_is_told_when_it_begins_and_when_it_ends_also_after_a_restart(watching, receivers):
+    receiver = receivers(answers(204))
+    toml = f'{TASK}[upstreams.small]\nurl = "http://127.0.0.1:1/v1"\nmodel = "s"\n[alerts]\nwebhook = "{receiver.url}"\n'
+    watch = watching(toml)
+    now = watch.project.clock()
+    outage = OutageLog(watch.project).begin("small", now - 60.0, now, "upstream_status", 5, 7)
+    watch.project.writer.probe()
+    for again in range(2):
+        watch.check()
+        assert watch.tellers["alerts"].wait(60.0)
+        assert [body["event"] for body in receiver.bodies] == ["outage"]
+        if not again:
+            watch.__exit__(None, None, None)
+            watch = watching(toml)
+    OutageLog(watch.project).end(outage, now, 9, 30)
+    watch.project.writer.probe()
+    watch.check()
+    assert watch.tellers["alerts"].wait(60.0)
+    begun, ended = receiver.bodies
+    assert (begun["upstream"], begun["until"], begun["elsewhere"]) == ("small", None, 7)
+    assert (ended["event"], ended["failures"], ended["id"]) == ("outage_ended", 9, f"{begun['id']}-ended")
+    assert ended["text"].startswith("'small' was down from")
 
 
 def test_an_alert_is_sent_once_also_after_a_restart(watching, receivers):

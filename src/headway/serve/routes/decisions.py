@@ -180,7 +180,7 @@ def latest_decisions(call: Call) -> DecisionRows:
         since=_time("since", query.since),
         until=_time("until", query.until),
     )
-    page = find_decisions(project.database, wanted, before=query.before, limit=query.limit)
+    page = find_decisions(project.database, wanted, before=query.before, limit=query.limit, attempts=False)
     return DecisionRows([_row(*found) for found in page.decisions], page.next, page.looked)
 
 
