@@ -131,7 +131,9 @@ def test_an_alarm_is_told_to_the_webhook_and_the_command(watching, receivers, tm
 
 def test_an_outage_is_told_when_it_begins_and_when_it_ends_also_after_a_restart(watching, receivers):
     receiver = receivers(answers(204))
-    toml = f'{TASK}[upstreams.small]\nurl = "http://127.0.0.1:1/v1"\nmodel = "s"\n[alerts]\nwebhook = "{receiver.url}"\n'
+    toml = (
+        f'{TASK}[upstreams.small]\nurl = "http://127.0.0.1:1/v1"\nmodel = "s"\n[alerts]\nwebhook = "{receiver.url}"\n'
+    )
     watch = watching(toml)
     now = watch.project.clock()
     outage = OutageLog(watch.project).begin("small", now - 60.0, now, "upstream_status", 5, 7)
