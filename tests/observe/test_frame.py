@@ -11,7 +11,7 @@ import pytest
 from headway.nouns.records import SOURCES, Settled, Signal
 from headway.observe import frame as frames
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
-from headway.observe.experience import PARTS, Batch, Recorded, part_of, parts_of, without
+from headway.observe.experience import PARTS, Batch, Recorded, batches_of, part_of, parts_of, without
 from headway.observe.frame import TaskFrame, seal
 from headway.observe.rows import STATUSES
 from headway.observe.totals import forget_blocks
@@ -203,6 +203,7 @@ def reference(ground, part, upto, left_out=()):
 @pytest.mark.parametrize("seed", range(3))
 def test_learners_read_the_same_rows_as_records_and_as_runs(ground, decision, small_blocks, monkeypatch, seed):
     monkeypatch.setattr("headway.observe.experience.BATCH", 3)
+    monkeypatch.setattr("headway.observe.experience.BLOCK", 7)
     history, random = History(ground, decision, seed), Random(seed)
     for number in range(40):
         history.known += ground.add(
@@ -221,6 +222,8 @@ def test_learners_read_the_same_rows_as_records_and_as_runs(ground, decision, sm
                 sorted((row for row in rows if row.reward is not None), key=lambda row: row.decision.seq), {}
             )
             batches = list(experience.batches(part))
+            again = [len(one) for one in batches_of(sorted(rows, key=lambda row: row.decision.seq)) if len(one)]
+            assert again == [len(one) for one in batches if len(one)], "cut alike, so that sums are equal in every bit"
             for name in ("situations", "offered", "actions"):
                 assert [one for some in batches for one in getattr(some, name)] == list(getattr(wanted, name))
             for name in ("reward", "weight", "propensity", "known"):

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode import Features
-from headway.learn.counts import count_row, no_counts
-from headway.nouns import Encoder, Experience, Floats, Settled
-from headway.observe import BATCH, Batch
+from headway.nouns import Encoder, Experience, Floats
+from headway.observe import Batch, batches_of
 
 _MOST_WEIGHT = 10.0
 
@@ -22,20 +21,7 @@ _MOST_WEIGHT = 10.0
 def batches(experience: Experience, part: str) -> Iterator[Batch]:
     """A part of an experience as columns; one that is held as records is cut into the same batches."""
     columns = getattr(experience, "batches", None)
-    return _cut(experience.part(part)) if columns is None else columns(part)
-
-
-def _cut(rows: Iterable[Settled]) -> Iterator[Batch]:
-    some: list[Settled] = []
-    counts = no_counts()
-    for row in rows:
-        if len(some) == BATCH:
-            yield Batch.of(some, counts)
-            some, counts = [], no_counts()
-        count_row(row, counts)
-        if row.reward is not None:
-            some.append(row)
-    yield Batch.of(some, counts)
+    return batches_of(experience.part(part)) if columns is None else columns(part)
 
 
 def evenly(batch: Batch) -> Floats:

@@ -310,7 +310,6 @@ class Watch:
 
     def _open(self) -> None:
         self.project = Project(self.folder, environ=self._environ, clock=self._clock)
-        self.project.query.decoded.keep()
         for name, path in self.project.catalogue.all("tellers").items():
             self.tellers[name] = self.tellers.get(name) or load(path)(self._clock)
             self.tellers[name].use(self.project)

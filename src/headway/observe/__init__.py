@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     )
     from headway.observe.erasing import Erasing as Erasing
     from headway.observe.experience import (
-        BATCH as BATCH,
         LEARNED_PARTS as LEARNED_PARTS,
         PARTS as PARTS,
         Batch as Batch,
         Recorded as Recorded,
         SplitBy as SplitBy,
+        batches_of as batches_of,
         part_of as part_of,
         part_of_group as part_of_group,
         parts_of as parts_of,

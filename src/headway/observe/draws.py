@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.observe.database import Database, Row, chunks, placeholders
-from headway.observe.decoded import DecodedDecisions
 from headway.observe.frame import TaskFrame
-from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, OUTCOME_WIDTH, STATUSES, decode_candidates
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -89,12 +88,12 @@ def action_names(database: Database) -> Callable[[int, int], str]:
     return lambda candidates, action: sets[candidates][action]
 
 
-def outcome_pages(database: Database, decoded: DecodedDecisions, seqs: Sequence[int]) -> Iterator[list[Row]]:
-    """Pages of OUTCOME_COLUMNS and the decision, for these decisions in this order; `pending` if one is open."""
+def outcome_pages(database: Database, seqs: Sequence[int]) -> Iterator[list[Row]]:
+    """Pages of SETTLED_COLUMNS for these decisions, in this order; `pending` if one is open."""
     sql = (
         "SELECT COALESCE(s.seq, 0), s.reward, COALESCE(s.status, 0), s.replaces, s.weight, "
         "COALESCE((SELECT MIN(f.seq) FROM settled f WHERE f.decision = d.seq), 0), COALESCE(s.clipped, 0), "
-        f"{decoded.columns} FROM {decoded.tables} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
+        f"{DECISION_COLUMNS} FROM {DECISION_TABLES} LEFT JOIN settled s ON {_LIVE} WHERE d.seq IN "
     )
     for page in chunks(seqs, _PAGE):
         rows = {row[OUTCOME_WIDTH]: row for row in database.query(f"{sql}({placeholders(page)})", page)}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -22,7 +22,7 @@ from headway.nouns import SOURCES, Candidate, Decision, Ending, Floats, Settled,
 from headway.observe.frame import Block, Flags, Small, TaskFrame, Whole
 from headway.observe.kin import kin_of, unrepeated
 from headway.observe.query import Query
-from headway.observe.rows import STATUSES, dumps
+from headway.observe.rows import BLOCK, STATUSES, dumps
 
 Part = Literal["train", "tune", "prove"]
 SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
@@ -131,25 +131,41 @@ class Batch:
     weight: Floats
     propensity: Floats  # 0 if unknown
     known: Flags  # the probabilities of all candidates are known
-    counts: Mapping[str, Any]  # of all rows that were read for it, as in `no_counts`
+    counts: Mapping[str, Any]  # of all rows that were read for it: by source and status, the first and the last one
 
     def __len__(self) -> int:
         return len(self.situations)
 
     @classmethod
-    def of(cls, rows: Sequence[Settled], counts: Mapping[str, Any]) -> Batch:
-        """From records that have a reward."""
-        decisions = [row.decision for row in rows]
+    def of(cls, rows: Sequence[Settled]) -> Batch:
+        """From records; those without a reward are only counted."""
+        kept = [row for row in rows if row.reward is not None]
+        decisions = [row.decision for row in kept]
         return cls(
             situations=[decision.situation for decision in decisions],
             offered=[tuple([candidate.name for candidate in decision.candidates]) for decision in decisions],
             actions=[decision.action for decision in decisions],
-            reward=np.array([row.reward for row in rows], dtype=np.float64),
-            weight=np.array([row.weight for row in rows], dtype=np.float64),
+            reward=np.array([row.reward for row in kept], dtype=np.float64),
+            weight=np.array([row.weight for row in kept], dtype=np.float64),
             propensity=np.array([decision.propensity for decision in decisions], dtype=np.float64),
             known=np.array([decision.propensity_known for decision in decisions], dtype=np.bool_),
-            counts=counts,
+            counts=_counts(
+                [row.decision.source for row in rows], [row.status for row in rows], [row.seq for row in rows]
+            ),
         )
+
+
+def batches_of(rows: Iterable[Settled]) -> Iterator[Batch]:
+    """Records as batches; in the order of the store, they are cut as those of `Recorded` are."""
+    some: list[Settled] = []
+    rewarded = 0
+    for row in rows:
+        if some and (rewarded == BATCH or row.decision.seq // BLOCK != some[0].decision.seq // BLOCK):
+            yield Batch.of(some)
+            some, rewarded = [], 0
+        some.append(row)
+        rewarded += row.reward is not None
+    yield Batch.of(some)
 
 
 class Weigh(Protocol):
@@ -197,11 +213,15 @@ class Recorded:
         """The same rows as `part`, as columns; in the order of the store."""
         assert name in LEARNED_PARTS, f"learners never read {name!r}"
         for block, weight in self._blocks((name,)):
-            counts: Mapping[str, Any] = _counts(block)
+            counts: Mapping[str, Any] = _counts(
+                [SOURCES[code] for code in block.source.tolist()],
+                [STATUSES[code] for code in block.status.tolist()],
+                block.settled.tolist(),
+            )
             rewarded = ~np.isnan(block.reward)
             block, weight = block.where(rewarded), weight[rewarded]
             if not len(block):
-                yield Batch.of((), counts)
+                yield replace(Batch.of(()), counts=counts)
             for start in range(0, len(block), BATCH):
                 cut = np.arange(start, min(start + BATCH, len(block)))
                 yield self._batch(block.where(cut), weight[cut], counts)
@@ -269,11 +289,7 @@ class Recorded:
                 yield without(row if weight == row.weight else replace(row, weight=weight), self._left_out)
 
 
-def _counts(block: Block) -> dict[str, Any]:
+def _counts(sources: Sequence[str], statuses: Sequence[str], settled: Sequence[int]) -> dict[str, Any]:
     """Rows by source and status, and the first and the last outcome."""
-    return {
-        "sources": dict(Counter(SOURCES[code] for code in block.source.tolist())),
-        "statuses": dict(Counter(STATUSES[code] for code in block.status.tolist())),
-        "first": int(block.settled.min()) if len(block) else None,
-        "last": int(block.settled.max()) if len(block) else None,
-    }
+    first, last = min(settled, default=None), max(settled, default=None)
+    return {"sources": dict(Counter(sources)), "statuses": dict(Counter(statuses)), "first": first, "last": last}

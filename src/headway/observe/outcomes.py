@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from headway.nouns import Settled, id_bytes
 from headway.observe.database import Database, Row, chunks, placeholders
-from headway.observe.decoded import DecodedDecisions
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
-from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decode_candidates, settled_of
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decision_from_row, decode_candidates, settled_of
 from headway.observe.units import unit_signals
 
 SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
@@ -18,20 +17,19 @@ _NOBODY: SignalsByRater = {}
 
 def with_decisions(
     database: Database,
-    decoded: DecodedDecisions,
     pages: Iterable[Sequence[Row]],
     *,
     values_of: Callable[[Sequence[bytes]], SignalValues] | None = None,
     raters: Collection[str] | bool = False,
 ) -> Iterator[Settled]:
-    """Settled rows from pages of OUTCOME_COLUMNS and the decision, as `decoded.columns` selects it.
+    """Settled rows from pages of SETTLED_COLUMNS.
 
     `values_of` gives the live signal values of subjects; `raters` adds who gave them: the names of the signals that
-    count, or True for all. A decision that was deleted since its page was read is left out.
+    count, or True for all.
     """
     reader: RaterSignals | None = None
     for page in pages:
-        rows = decoded.beside(page, OUTCOME_WIDTH)
+        rows = [(row, decision_from_row(row[OUTCOME_WIDTH:])) for row in page]
         values = {} if values_of is None else values_of([id_bytes(decision.id) for _, decision in rows])
         by_rater: Sequence[SignalsByRater] = ()
         if raters is not False:

@@ -22,14 +22,12 @@ from headway.nouns import (
     keyed_id,
 )
 from headway.observe.database import Database
-from headway.observe.decoded import DecodedDecisions
 from headway.observe.details import read as read_details, read_many
 from headway.observe.outcomes import signal_values, with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
     LEADS,
-    OUTCOME_COLUMNS,
     SETTLED_COLUMNS,
     SETTLED_TABLES,
     STATUSES,
@@ -57,7 +55,6 @@ class Query:
         self._ids: dict[tuple[str, str], int] = {}
         self._signals: dict[int, str] = {}
         self._secret = b""
-        self.decoded = DecodedDecisions(database)
 
     def keyed_id(self, task: str, key: str, name: str) -> str:
         """The id of a decision that this key names by a word of its own."""
@@ -241,15 +238,12 @@ class Query:
         live = "" if corrections else f" AND {_LIVE}"
         last = "" if upto is None else " AND s.seq <= ?"
         sql = (
-            f"SELECT {OUTCOME_COLUMNS}, {self.decoded.columns} FROM settled s "
-            f"JOIN {self.decoded.tables_on('s.decision')} WHERE s.task_id = ?{live}{last} AND s.seq > ? "
+            f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} WHERE s.task_id = ?{live}{last} AND s.seq > ? "
             "ORDER BY s.seq LIMIT ?"
         )
         bound = (self.name_id("task", task), *(() if upto is None else (upto,)))
         pages = self._database.pages(sql, bound, after=after)
-        return with_decisions(
-            self._database, self.decoded, pages, values_of=self.values if signals else None, raters=raters
-        )
+        return with_decisions(self._database, pages, values_of=self.values if signals else None, raters=raters)
 
     def draws(self, task: str, *, after: int = 0) -> Draws:
         """Every draw of a task by the time of the decision, and whether its outcome is final."""
@@ -263,10 +257,8 @@ class Query:
         """These decisions in this order, each with its present outcome: pending if it is open. See `draws`."""
         from headway.observe.draws import outcome_pages
 
-        pages = outcome_pages(self._database, self.decoded, seqs)
-        return with_decisions(
-            self._database, self.decoded, pages, values_of=self.values if signals else None, raters=raters
-        )
+        pages = outcome_pages(self._database, seqs)
+        return with_decisions(self._database, pages, values_of=self.values if signals else None, raters=raters)
 
     def settled_row(self, seq: int) -> Settled:
         """One row of the log, replaced or not."""

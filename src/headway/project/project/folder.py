@@ -69,6 +69,7 @@ class Opened:
         self.offers = Offers(self.redact)
         self._read_signals: dict[str, frozenset[str]] = {}
         self._rewards: dict[str, Rewards] = {}
+        self._sealed: set[str] = set()  # tasks whose stored columns were checked and completed since this was opened
         self.served: dict[str, ServedRows] = {}  # by task: the outcomes that alarms are raised on
         self.unfit: dict[str, tuple[str, int, tuple[str, ...]]] = {}  # by task: reward version, last outcome, sentences
         self.worths: dict[str, tuple[tuple[str, str, str], int, TaskWorth]] = {}  # by task: of what, last outcome, it
@@ -124,7 +125,8 @@ class Opened:
             if self.query.last_decision(task) >= BLOCK:
                 from headway.observe import seal  # numpy
 
-                seal(self.database, task_id)
+                seal(self.database, task_id, check=task not in self._sealed)
+                self._sealed.add(task)
             return written
 
     def tasks(self) -> list[str]:

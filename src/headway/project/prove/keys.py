@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.decide import Pipeline
 from headway.nouns import Ending, Evidence, Header, HeadwayError, Policy, PolicyRef, Settled, is_own
-from headway.observe import SplitBy, part_of, without
+from headway.observe import SplitBy, batches_of, part_of, without
 from headway.project.data.ages import as_read
 from headway.project.learn import encoder_spec
 from headway.project.prove.unread import Unread
@@ -29,6 +29,7 @@ from headway.prove import RatedChoices, with_regions
 from headway.reward import reward_without
 
 if TYPE_CHECKING:
+    from headway.observe import Batch
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.reward import Rewards
@@ -141,6 +142,11 @@ class _Others:
             kept = self._without(row) if part_of(row.decision, self._by) == name else None
             if kept is not None:
                 yield without(kept, self._left_out)
+
+    def batches(self, name: str) -> Iterator[Batch]:
+        """In the order of the store, as the candidate has read them."""
+        kept = (row for row in self.part(name) if row.weight > 0.0)
+        return batches_of(sorted(kept, key=lambda row: row.decision.seq))
 
     def endings(self) -> dict[str, Ending]:
         return self._project.query.endings(self._header.task)
