@@ -218,9 +218,7 @@ def test_learners_read_the_same_rows_as_records_and_as_runs(ground, decision, sm
         for part in ("train", "tune"):
             rows = list(reference(ground, part, upto, left_out))
             assert list(experience.part(part)) == rows
-            wanted = Batch.of(
-                sorted((row for row in rows if row.reward is not None), key=lambda row: row.decision.seq), {}
-            )
+            wanted = Batch.of(sorted(rows, key=lambda row: row.decision.seq))
             batches = list(experience.batches(part))
             again = [len(one) for one in batches_of(sorted(rows, key=lambda row: row.decision.seq)) if len(one)]
             assert again == [len(one) for one in batches if len(one)], "cut alike, so that sums are equal in every bit"
