@@ -20,7 +20,7 @@ from pathlib import Path
 
 from _contract import arguments, finish, say
 
-from headway.kits.grow.commands.policies import load_policy
+from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.morph.comparison import compared
 from headway.kits.grow.morph.evaluate import policy_chooser
 from headway.kits.grow.morph.speed import measured

@@ -23,7 +23,7 @@ ALLOWED = {
     "kits/sandbox/launch.py": (2, "/proc"),
     "kits/sandbox/server.py": (1, "a pipe of our own; runs without this package"),
     "kits/sandbox/tree.py": (1, "/proc; runs without this package"),
-    "kits/grow/commands/policies.py": (1, "mapped into memory after open_regular"),
+    "kits/grow/commands/evaluate.py": (1, "mapped into memory after open_regular"),
     "kits/reply/engines/graph.py": (1, "mapped into memory after open_regular"),
 }
 

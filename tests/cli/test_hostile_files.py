@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headway as package
-from headway.kits.grow.commands.policies import load_policy
+from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.models.store import look
 from headway.loop.health import healthy
 from headway.nouns.errors import Damaged, InvalidInput

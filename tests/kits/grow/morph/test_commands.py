@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headway.kits.grow import metrics
 from headway.kits.grow.collect import draw
-from headway.kits.grow.commands.policies import load_policy
+from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.ablation import without
 from headway.kits.grow.morph.baselines import BASELINES, Chooser

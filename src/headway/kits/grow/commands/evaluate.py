@@ -1,7 +1,12 @@
-"""`headway grow evaluate` and `grow ablate`: policies beside baselines, or without their parts, on held-out hosts."""
+"""`headway grow evaluate` and `grow ablate`: policies beside baselines, or without their parts, on held-out hosts.
+
+The policies that `headway grow evaluate` and `ablate` name: refs of the project, or files.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -11,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Output, Session, picture, renders, verb, written
+from headway.files import open_regular
+from headway.kits.grow.morph.space import SPACE
+from headway.kits.grow.policy import RecurrentPolicy, read
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
-from headway.nouns import MissingExtra, rfc3339
+from headway.nouns import Damaged, InvalidInput, MissingExtra, rfc3339
 
 if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison
@@ -50,7 +58,6 @@ def evaluate(
     POLICY is a ref of the project or a .safetensors file; several are seeds of one way. This command alone reads the
     test images. The page of the task shows the result, with four episodes step by step.
     """
-    from headway.kits.grow.commands.policies import named_policies
     from headway.kits.grow.morph.comparison import compared
     from headway.kits.grow.morph.episode import lanes
     from headway.kits.grow.morph.evaluate import policy_chooser
@@ -90,7 +97,6 @@ def evaluate(
 @_SOURCE
 def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, source: str) -> None:
     """Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random."""
-    from headway.kits.grow.commands.policies import named_policies
     from headway.kits.grow.morph.ablation import without
     from headway.kits.grow.morph.comparison import compared
 
@@ -241,3 +247,55 @@ def lanes_picture(path: Path, episode: EpisodeLanes) -> None:
     axes[-1].set_ylabel("accuracy")
     axes[-1].set_xlabel("epoch (blue: alpha, orange: contribution)")
     figure.savefig(path)
+
+
+def named_policies(session: Session, refs: tuple[str, ...]) -> dict[str, RecurrentPolicy]:
+    """Policies by name: `recurrent@8743`, or a file NAME.safetensors with the shape in its header."""
+    if not refs:
+        raise InvalidInput(
+            "No policy was named.", code="nothing_named", hint="Name one, for example recurrent@8743, or a file."
+        )
+    loaded = {}
+    for ref in refs:
+        policy = load_policy(Path(ref)) if ref.endswith(".safetensors") else _registered(session, ref)
+        if policy.space != SPACE:
+            raise InvalidInput(
+                f"{ref} does not act in the world morph: its heads are {', '.join(policy.space.names)}, "
+                f"not {', '.join(SPACE.names)}.",
+                code="bad_shape",
+                hint="Name a policy of `headway grow train`.",
+            )
+        loaded[ref] = policy
+    return loaded
+
+
+def _registered(session: Session, ref: str) -> RecurrentPolicy:
+    with session.project() as project:
+        digest = project.registry.find(ref)
+        header = project.registry.header(digest)
+        if header.family != "recurrent":
+            raise InvalidInput(
+                f"{ref} is of the family {header.family}, not recurrent.",
+                code="bad_shape",
+                hint="Name a policy of `headway grow train`.",
+            )
+        header, tensors = project.registry.load(digest, task=header.task)
+    return read(header.knobs, tensors, header.extra)
+
+
+def load_policy(path: Path) -> RecurrentPolicy:
+    """A policy in a safetensors file whose header has `extra` and `knobs` as JSON."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        os.close(open_regular(path, follow=True))  # safetensors would wait for a pipe
+        with safe_open(path, framework="numpy") as file:
+            told = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — not a mapping
+        return read(json.loads(told["knobs"]), tensors, json.loads(told["extra"]))
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
+        raise Damaged(
+            f"{str(path)!r} is not a policy: {error}.",
+            code="bundle_damaged",
+            hint="Name a policy of the project, for example recurrent@8743.",
+        ) from error
