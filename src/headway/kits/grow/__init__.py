@@ -64,7 +64,7 @@ KIT = Kit(
         "morph": "headway.kits.grow.morph.space:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
-    options={"decide": "headway.kits.grow.commands.decide:DECIDE", "init": "headway.kits.grow.commands.init:INIT"},
+    options={"decide": "headway.kits.grow.commands.options:DECIDE", "init": "headway.kits.grow.commands.options:INIT"},
     verbs={"heads": "headway.kits.grow.factored.decide:heads"},
     contracts={
         "heads_contract": "headway.kits.grow.factored.contracts:heads_contract",

@@ -1,4 +1,4 @@
-"""`headway decide`: --mask."""
+"""Options of the kit: `headway decide --mask`, and `headway init --kind factored --head`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.cli import OptionHook, Session, pairs
 from headway.nouns import InvalidInput
 
 
-def _run(_: Session, values: dict[str, Any]) -> None:
+def _read_masks(_: Session, values: dict[str, Any]) -> None:
     """Turn `model=small,large`, or JSON such as `slot={"GROW": ["r0c0"]}`, into the masks of the decision."""
     masks: dict[str, Any] = {}
     for head, allowed in pairs(values.pop("masks"), "mask", "model=small,large").items():
@@ -37,5 +37,28 @@ DECIDE = OptionHook(
             help="Factored tasks: what a head allows now, as names or JSON; repeatable.",
         ),
     ),
-    run=_run,
+    run=_read_masks,
 )  # fmt: skip
+
+
+def _read_heads(_: Session, values: dict[str, Any]) -> None:
+    """Turn --head into the key `heads` of the task."""
+    heads = pairs(values.pop("heads"), "head", "op=ANSWER,STOP")
+    if heads and values["kind"] != "factored":
+        raise click.UsageError("--head needs --kind factored.")
+    if values["kind"] == "factored" and (not heads or values["actions"]):
+        raise click.UsageError("--kind factored needs --head NAME=A,B,… for every head, and takes no --actions.")
+    if heads:
+        listed = {name: [choice.strip() for choice in choices.split(",")] for name, choices in heads.items()}
+        values["keys"] = {"heads": listed}
+
+
+INIT = OptionHook(
+    options=(
+        click.Option(
+            ["--head", "heads"], multiple=True, metavar="NAME=A,B,…", help="A head and its choices; the first leads."
+        ),
+    ),
+    run=_read_heads,
+    needed=("--kind factored",),
+)
