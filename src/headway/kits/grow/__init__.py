@@ -78,7 +78,7 @@ KIT = Kit(
             "Networks that grow while they train, and policies that decide what grows.",
         ),
         "grow train": Command(
-            "headway.kits.grow.commands.train:train",
+            "headway.kits.grow.commands.grow:train",
             "Practise growing: which seed, where, when to blend it in, keep it or prune it.",
         ),
         "grow evaluate": Command(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import click
 
-from headway.cli import Verbs
+from headway.cli import Session, Verbs, pairs, typed, verb
+from headway.kits.practice import show
+from headway.kits.runs import read_curves
 
 
 @click.group(
@@ -14,3 +19,57 @@ from headway.cli import Verbs
 )
 def grow() -> None:
     """Networks that grow while they train, and policies that decide what grows."""
+
+
+@verb(
+    "train",
+    "headway grow train --steps 400000",
+    "headway grow train grow --seed 7 --device cuda --set envs=512 --json",
+)
+@click.argument("task", required=False)
+@click.option("--seed", type=int, default=0, show_default=True, help="Makes practice reproducible.")
+@click.option("--steps", type=click.IntRange(1), help="How many steps to practise at most.")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda", "mps"]),
+    default="cpu",
+    show_default=True,
+    help="Where to compute; with mps the network alone, the hosts stay on the CPU.",
+)
+@click.option("--mode", type=click.Choice(["simplified", "shaped", "sparse"]), default="simplified", help="The reward.")
+@click.option("--source", type=click.Choice(["digits", "teachers"]), default="digits", help="What hosts learn.")
+@click.option("--resume", is_flag=True, help="Continue interrupted practice of this seed.")
+@click.option("--set", "knobs", multiple=True, metavar="KNOB=VALUE", help="A knob of the family recurrent.")
+def train(
+    session: Session, task: str | None, seed: int, steps: int | None, device: str, mode: str, source: str, resume: bool,
+    knobs: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Practise growing: which seed, where, when to blend it in, keep it or prune it.
+
+    The same as `headway learn TASK --world morph --family recurrent`. A line of metrics per update goes to
+    .headway/work/morph-SEED-recurrent/metrics.jsonl. The same command with --resume continues bit for bit.
+    """
+    from headway.kits.practice import practise, slug
+
+    settings: dict[str, Any] = {"mode": mode, "source": source}
+    if device == "cuda":
+        settings["device"] = device
+    given = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
+    begun = time.perf_counter()
+    again = f"headway grow train{f' {task}' if task else ''} --seed {seed}"
+    with session.project(create=True) as project:
+        try:
+            with session.out.progress() as progress:
+                done = practise(
+                    project, "morph", family="recurrent", task=task, seed=seed, steps=steps, device=device,
+                    resume=resume, settings=settings, progress=progress, **given,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            session.next(f"{again} --resume")
+            raise
+        idle = read_curves(project.home, f"{slug('morph')}-{seed}-recurrent").series.get("idle_alarm", [])
+    show(session, done, time.perf_counter() - begun)
+    if idle and idle[-1]:
+        session.out.note("In the last update the policy only waited. Practise longer, or with more --set entropy=….")
+    session.next(f"headway grow evaluate {done.policy}")
+    return 0
