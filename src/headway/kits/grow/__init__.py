@@ -90,7 +90,7 @@ KIT = Kit(
             "Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random.",
         ),
         "grow bench": Command(
-            "headway.kits.grow.commands.bench:bench",
+            "headway.kits.grow.commands.grow:bench",
             "Measure whole steps with random valid actions over all blueprints, on one thread.",
         ),
     },

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
-from headway.cli import Session, Verbs, pairs, typed, verb
+from headway.cli import Output, Session, Verbs, pairs, renders, typed, verb
 from headway.kits.practice import show
 from headway.kits.runs import read_curves
 
@@ -73,3 +74,38 @@ def train(
         session.out.note("In the last update the policy only waited. Practise longer, or with more --set entropy=….")
     session.next(f"headway grow evaluate {done.policy}")
     return 0
+
+
+@verb("bench", "headway grow bench", "headway grow bench --hosts 8192 --device cuda --json")
+@click.option("--hosts", type=click.IntRange(1, 1 << 17), default=32, show_default=True, help="Hosts stepped together.")
+@click.option("--steps", type=click.IntRange(1, 10_000), default=60, show_default=True, help="Steps that are timed.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+def bench(session: Session, hosts: int, steps: int, device: str, seed: int) -> None:
+    """Measure whole steps with random valid actions over all blueprints, on one thread."""
+    from headway.kits.grow.morph.speed import measured
+
+    with session.out.progress() as progress:
+        speed = measured(hosts=hosts, steps=steps, device=device, seed=seed, progress=progress)
+    session.show(WorldSpeed(**asdict(speed)))
+    session.next("headway grow train")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSpeed:
+    """The speed of the world."""
+
+    hosts: int
+    steps: int
+    device: str
+    per_s: float
+    per_cpu_s: float
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@renders(WorldSpeed)
+def _speed(out: Output, speed: WorldSpeed) -> None:
+    out.line(f"{speed.per_s:,.0f} env steps per second with {speed.hosts:,} hosts on {speed.device}.", style="bold")
+    out.line(f"{speed.per_cpu_s:,.0f} per CPU second, {speed.steps} steps of all hosts, random valid actions.")
