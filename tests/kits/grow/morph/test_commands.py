@@ -15,11 +15,10 @@ from headway.kits.grow import metrics
 from headway.kits.grow.collect import draw
 from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.morph import comparison
-from headway.kits.grow.morph.ablation import without
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.comparison import compared, summarised
 from headway.kits.grow.morph.episode import lanes, shown_episode
-from headway.kits.grow.morph.evaluate import EpisodeTable, played, policy_chooser
+from headway.kits.grow.morph.evaluate import EpisodeTable, played, policy_chooser, without
 from headway.kits.grow.morph.report import markdown, page
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.speed import measured

@@ -97,8 +97,8 @@ def evaluate(
 @_SOURCE
 def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, source: str) -> None:
     """Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random."""
-    from headway.kits.grow.morph.ablation import without
     from headway.kits.grow.morph.comparison import compared
+    from headway.kits.grow.morph.evaluate import without
 
     loaded = named_policies(session, (policy,))[policy]
     begun = time.perf_counter()
