@@ -138,7 +138,7 @@ def _keep(
 
 def _written(report: Path | None, comparison: WayComparison, episode: EpisodeLanes) -> tuple[str | None, str]:
     """The folder of the report, and why pictures are missing from it."""
-    from headway.kits.grow.morph.report import write_report
+    from headway.kits.grow.morph.comparison import write_report
 
     if report is None:
         return None, ""
