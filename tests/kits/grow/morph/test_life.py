@@ -10,11 +10,19 @@ from hypothesis import given, settings, strategies as st
 
 from headway.kits.grow.factored.space import Factored
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
-from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.host import TRUNK
 from headway.kits.grow.morph.lifecycle import EMBARGO, GATES, TRANSITIONS, SeedStage, Slots, allowed, curved
 from headway.kits.grow.morph.operations import advance_alpha, apply, pass_epoch
-from headway.kits.grow.morph.reward import CREDIT_CAP, credited, potential, rent, shaping
+from headway.kits.grow.morph.reward import (
+    CREDIT_CAP,
+    credited,
+    interactions,
+    leave_one_out,
+    potential,
+    rent,
+    shaping,
+    shapley,
+)
 from headway.kits.grow.morph.space import OPS, SPACE
 
 CPU = torch.device("cpu")

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from headway.kits.grow.factored.space import Observations
 from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
-from headway.kits.grow.morph.contribution import interactions, leave_one_out, shapley
 from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, learn, learn_hosts, trunk_moments
 from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
@@ -34,7 +33,19 @@ from headway.kits.grow.morph.lifecycle import SeedStage, Slots, allowed, paramet
 from headway.kits.grow.morph.observation import FEATURES, FEEDBACK, observed
 from headway.kits.grow.morph.operations import Applied, advance_alpha, apply, pass_epoch
 from headway.kits.grow.morph.recording import RecordedEpochs
-from headway.kits.grow.morph.reward import ACTION_COST, PENALTY, RENT, RewardMode, credited, potential, rent, shaping
+from headway.kits.grow.morph.reward import (
+    ACTION_COST,
+    PENALTY,
+    RENT,
+    RewardMode,
+    credited,
+    interactions,
+    leave_one_out,
+    potential,
+    rent,
+    shaping,
+    shapley,
+)
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays, mixed_rows, to_arrays
 from headway.kits.grow.worlds import StepResult
