@@ -1,4 +1,7 @@
-"""The state of many hosts: tensors whose first dimension is the host, so that all are reset and restored alike."""
+"""The state of many hosts: tensors whose first dimension is the host, so that all are reset and restored alike.
+
+The governor: finds hosts that fail, puts back their last good state, and ends their episodes with a penalty.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,14 @@ from torch import Tensor
 
 from headway.kits.grow.morph.blueprints import SLOTS
 from headway.kits.grow.morph.kernels import ROW
+from headway.kits.grow.morph.lifecycle import Slots
 
 WINDOW = 5  # epochs that trends look back
 Rows = TypeVar("Rows")
+EVERY = 5  # epochs between snapshots
+_COLLAPSED = 0.12  # accuracy about that of a guess …
+_ONCE = 0.4  # … of a host that was once better than this
+_DIVERGED = 20.0  # validation loss; a guess among ten has 2.3
 
 
 @dataclass(slots=True)
@@ -101,3 +109,29 @@ def from_arrays(prefix: str, kind: type[Rows], state: Mapping[str, Any], device:
     """The record that `to_arrays` wrote."""
     names = [one.name for one in fields(kind)]  # type: ignore[arg-type]
     return kind(**{name: torch.from_numpy(np.array(state[f"{prefix}.{name}"])).to(device) for name in names})
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The last good state of every host: what its outputs depend on, and its validation accuracy."""
+
+    trunk: Tensor
+    seeds: Tensor
+    accuracy: Tensor
+    slots: Slots
+
+    def take(self, where: Tensor, trunk: Tensor, seeds: Tensor, accuracy: Tensor, slots: Slots) -> Snapshot:
+        """Replaced by the present state where `where` [host] is true."""
+        return Snapshot(
+            torch.where(where[:, None], trunk, self.trunk),
+            torch.where(where[:, None, None], seeds, self.seeds),
+            torch.where(where, accuracy, self.accuracy),
+            mixed_rows(where, slots, self.slots),
+        )
+
+
+def failed(history: History, loss: Tensor, accuracy: Tensor, trunk: Tensor) -> Tensor:
+    """[host]: NaN or infinity, collapse to a guess, or divergence."""
+    broken = ~(loss.isfinite() & history.train_loss.isfinite() & trunk.isfinite().all(dim=1))
+    collapsed = (history.best_accuracy > _ONCE) & (accuracy < _COLLAPSED)
+    return broken | collapsed | (loss > _DIVERGED)

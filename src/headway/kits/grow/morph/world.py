@@ -26,7 +26,6 @@ from headway.kits.grow.factored.space import Observations
 from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
 from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, learn, learn_hosts, trunk_moments
-from headway.kits.grow.morph.governor import EVERY, Snapshot, failed
 from headway.kits.grow.morph.host import Graft, Group, Sight, ablations, amplitude, fresh_trunk, graded, groups, marks
 from headway.kits.grow.morph.kernels import fresh
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, allowed, parameters_of
@@ -47,7 +46,17 @@ from headway.kits.grow.morph.reward import (
     shapley,
 )
 from headway.kits.grow.morph.space import SPACE
-from headway.kits.grow.morph.state import WINDOW, History, HostRows, from_arrays, mixed_rows, to_arrays
+from headway.kits.grow.morph.state import (
+    EVERY,
+    WINDOW,
+    History,
+    HostRows,
+    Snapshot,
+    failed,
+    from_arrays,
+    mixed_rows,
+    to_arrays,
+)
 from headway.kits.grow.worlds import StepResult
 
 HORIZON = 50
