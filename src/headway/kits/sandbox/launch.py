@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 from headway.client import ProgramOutput, run
 from headway.kits.sandbox.cgroup import memory_group
 from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
-from headway.kits.sandbox.script import script
 from headway.nouns import Unavailable
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -34,6 +34,13 @@ _WHY = {
     "processes": "it had more than {processes} processes and threads",
     "disk": "it wrote more than {disk_bytes:,} bytes",
 }
+_START = """
+import sys, types
+for name, source in {sources!r}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main()
+"""
 
 
 def missing(what: str, hint: str) -> Unavailable:
@@ -252,3 +259,16 @@ def interpreter(*, for_everybody: bool) -> str:
 
 def _reachable(path: Path) -> bool:
     return all(place.stat().st_mode & stat.S_IXOTH for place in (path, *path.parents))
+
+
+def script(*names: str, **more: str) -> str:
+    """The source that loads the modules in `more` and the named ones of this kit, and calls `main` of the last.
+
+    Each is registered under its full name, so that their imports of one another work.
+    """
+    return _START.format(sources=[*more.items(), *((f"{__package__}.{name}", _source(name)) for name in names)])
+
+
+@cache
+def _source(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.py").read_text("utf-8")
