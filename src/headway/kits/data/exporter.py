@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular
-from headway.kits.data.details import as_text, having_details
 from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
+from headway.kits.data.headway_format import as_text, having_details
 from headway.nouns import Decision, Progress, Source, Unavailable, episode_id, id_bytes, id_text
 from headway.observe import STATUSES, Database, DecisionFilter, Query, stored_decisions
 
