@@ -16,9 +16,8 @@ from headway.kits.models.language import Completion, Delta, Prompt as Asked, Sco
 from headway.kits.prompts.checked_prompts import CLASSES, corpus, validated
 from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
-from headway.kits.prompts.phrases import examples
 from headway.kits.prompts.practise_model import tasks
-from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, synthetic
+from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, examples, synthetic
 from headway.kits.prompts.world import PromptsWorld
 from headway.kits.sandbox import Limits, Result, sandbox
 from headway.kits.sandbox.checks import check, code_in, json_in

@@ -13,23 +13,36 @@ mutations in a fixed order until one solves it, and its value is
     V(S) = max over k not in S of  p(k) + (1 - p(k))·V(S ∪ {k}) - c(k),   V(all) = 0
 
 Everything here is synthetic and says nothing about a real model; `outcomes.py` uses one.
+
+Generates prompts for the synthetic mode: seven classes, from the words in phrases.toml.
+
+    examples("train", 700, seed=7)     # Example(text, kind); equal shares of every class
+    examples("test", 210, seed=7)      # subjects that training does not use
+
+The words of the pattern show a prompt's class; subjects are shared by all classes and split by a hash into train and
+test, so that no test prompt and no test subject occurs in training. Every prompt has some filler
+("please", "I was wondering …"), so that all five mutations change something.
 """
 
 from __future__ import annotations
 
+import tomllib
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from itertools import permutations
+from random import Random
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.kits.prompts.phrases import Example, Part, examples
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may
-from headway.nouns import Encoder, Floats, UnknownName, did_you_mean
+from headway.nouns import Encoder, Floats, InvalidInput, UnknownName, did_you_mean
 
 # How likely a mutation is to solve a prompt of a class: try-catch, reduction, expansion, constraints, decomposition.
 CHANCES = np.array(
@@ -45,6 +58,7 @@ CHANCES = np.array(
 )
 COST = np.array([0.21, 0.18, 0.22, 0.21, 0.24])
 Chooser = Callable[[Sequence[str], NDArray[np.bool_]], Floats]  # texts, masks [row, 5] → probabilities [row, 5]
+Part = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
@@ -162,3 +176,40 @@ def synthetic(
 
 
 synthetic.fresh = {"part": "test"}  # type: ignore[attr-defined]  # a proof plays on held-out prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt and its class, which is hidden from policies."""
+
+    text: str
+    kind: str
+
+    @property
+    def place(self) -> int:
+        return CLASSES.index(self.kind)
+
+
+_WORDS = tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
+_TESTED = 4  # every fourth subject, by its hash, is for testing
+
+
+def examples(part: Part, n: int, seed: int) -> list[Example]:
+    """n prompts in equal shares of the classes; the same for the same seed."""
+    if n < len(CLASSES):
+        raise InvalidInput(
+            f"{n!r} prompts for {len(CLASSES)} classes.", code="bad_count", hint="Ask for at least one of each."
+        )
+    rng = Random(f"{part}:{seed}")
+    subjects = [
+        subject for subject in _WORDS["subjects"] if (zlib.crc32(subject.encode()) % _TESTED == 0) == (part == "test")
+    ]
+    examples_: list[Example] = []
+    for number in range(n):
+        kind = CLASSES[number % len(CLASSES)]
+        asked = rng.choice(_WORDS["patterns"][kind]).format(rng.choice(subjects))
+        text = rng.choice(_WORDS["manners"]).format(asked)
+        details = rng.sample(_WORDS["details"], k=rng.randrange(3))
+        examples_.append(Example(" ".join([text, *details]), kind))
+    rng.shuffle(examples_)
+    return examples_
