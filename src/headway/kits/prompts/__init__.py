@@ -41,7 +41,7 @@ KIT = Kit(
         ),
     },
     options={"learn": "headway.kits.prompts.commands.learn:LEARN"},
-    jobs={"update": "headway.kits.prompts.jobs:do_updates"},
+    jobs={"update": "headway.kits.prompts.service:do_updates"},
     demos={
         "mutate": Command(
             "headway.kits.prompts.commands.demo:mutate",

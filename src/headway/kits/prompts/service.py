@@ -14,17 +14,19 @@ no training code.
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns import InvalidInput, Learned, UnknownName, did_you_mean
+from headway.nouns import Clock, HeadwayError, InvalidInput, Learned, UnknownName, did_you_mean
+from headway.observe import Jobs
 from headway.project import add_bundle, record_change
 
 if TYPE_CHECKING:
@@ -32,11 +34,13 @@ if TYPE_CHECKING:
     from headway.project import Project
     from headway.promote import Entry
 
-
 TASK = "mutate-embedded"
 LEAST = 128  # steps that an update needs
 BUFFER = 2048  # the newest steps, used by an update
 _SAVED = "policy"  # the default name of a saved policy
+logger = logging.getLogger("headway.loop")
+KIND = "update"
+_LEASE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,3 +321,27 @@ def _drawn(shares: Sequence[float], draw: float) -> int:
         if draw * sum(shares) < reached:
             return place
     return len(shares) - 1
+
+
+def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str], None]) -> None:
+    """Run every waiting update, one after another. A failed one records why and leaves the policy unchanged."""
+    jobs = Jobs(project.database)
+    while jobs.waiting((KIND,), now=clock()):
+        job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(KIND,))
+        if job is None:
+            return
+        try:
+            result = service(project).update(who=job.key or worker)
+        except HeadwayError as error:
+            logger.warning("update failed code=%s", error.code)
+            body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            continue
+        except Exception as error:  # noqa: BLE001 — one request must not end the loop
+            logger.warning("update failed error=%s", error)
+            body = {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
+            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            continue
+        jobs.finish(job.seq, result, worker=worker, now=clock())
+        if "policy" in result:
+            say(f"mutate-embedded: {result['policy']} decides now, after update {result['update_count']}")
