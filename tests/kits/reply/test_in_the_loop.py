@@ -208,7 +208,7 @@ def test_the_naive_length_reward_is_refused(project: Project, base: Any) -> None
     """Who is paid for short replies alone answers with nothing at all."""
     from headway.kits.reply.learn.data import divided, graded
     from headway.kits.reply.learn.measure import measure
-    from headway.kits.reply.learn.sft import Sft
+    from headway.kits.reply.learn.objective import Sft
     from headway.kits.reply.learn.trainer import Trainer
     from headway.kits.reply.policy import LanguagePolicy
     from tests.kits.reply.rated import quick, replies

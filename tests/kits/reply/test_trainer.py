@@ -15,8 +15,8 @@ pytest.importorskip("transformers")
 
 from headway.kits.reply.learn.data import Sample  # noqa: E402
 from headway.kits.reply.learn.kto import Kto, beta_for  # noqa: E402
+from headway.kits.reply.learn.objective import Sft  # noqa: E402
 from headway.kits.reply.learn.ppo import Ppo  # noqa: E402
-from headway.kits.reply.learn.sft import Sft  # noqa: E402
 from headway.kits.reply.learn.trainer import Trainer  # noqa: E402
 from headway.nouns.errors import Unavailable  # noqa: E402
 from tests.kits.reply.rated import quick, replies, train_samples, tuned_model  # noqa: E402
@@ -198,7 +198,7 @@ def test_merged_weights_answer_as_the_adapter_does(base: Any, samples: list[Samp
 
 @pytest.mark.slow
 def test_a_device_map_trains_the_same_adapter(tiny: Path, base: Any, samples: list[Sample]) -> None:
-    from headway.kits.reply.learn.sft import Sft
+    from headway.kits.reply.learn.objective import Sft
     from headway.kits.reply.learn.tuned import TunedModel
 
     pytest.importorskip("accelerate")

@@ -179,8 +179,8 @@ class _LanguageRun:
     def _train(self, tuned: TunedModel, train: Sequence[Sample]) -> Any:
         from headway.kits.reply.learn.forgetting import Ewc, fisher
         from headway.kits.reply.learn.kto import Kto
+        from headway.kits.reply.learn.objective import Sft
         from headway.kits.reply.learn.ppo import Ppo
-        from headway.kits.reply.learn.sft import Sft
         from headway.kits.reply.learn.trainer import Trainer
 
         knobs = self.knobs

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from headway.kits.reply.knobs import LanguageKnobs
 from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample, ordered
+from headway.kits.reply.learn.losses import likelihood
 from headway.kits.reply.learn.scorer import ScoredRows, TokenRow
 from headway.kits.reply.learn.tuned import TunedModel
 
@@ -137,3 +138,19 @@ class TrainingState:
 
     def column(self, values: Sequence[Any], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.tensor(values, dtype=dtype, device=self.tuned.scorer.device)
+
+
+class Sft(TrainingObjective):
+    """Maximum likelihood."""
+
+    name = "sft"
+
+    def samples(self, samples: Sequence[Sample]) -> list[Sample]:
+        return [sample for sample in samples if sample.liked]
+
+    def loss(self, trainer: TrainingState, places: Sequence[int], epoch: int) -> LossOfRows:  # noqa: ARG002
+        scored = trainer.score(places)
+        weights = trainer.column([trainer.samples[place].weight for place in places])
+        loss = likelihood(scored.logprobs, scored.mask, weights)
+        reward = sum(trainer.samples[place].reward for place in places) / len(places)
+        return LossOfRows(loss, {"policy_loss": float(loss.detach()), "reward": reward})
