@@ -146,7 +146,7 @@ def test_training_stops_at_the_kl_budget(base: Any, samples: list[Sample]) -> No
 
 
 def test_the_controller_slows_down_beyond_its_path_and_speeds_up_below_it() -> None:
-    from headway.kits.reply.learn.controller import KlController
+    from headway.kits.reply.learn.objective import KlController
 
     slow, fast = KlController(0.04), KlController(0.04)
     slow.after(0.03, 0.1)

@@ -25,10 +25,9 @@ from torch import Tensor
 from headway.files import read_regular
 from headway.kits.reply.knobs import LanguageKnobs
 from headway.kits.reply.learn.anchors import CHECKING
-from headway.kits.reply.learn.controller import KlController
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl
-from headway.kits.reply.learn.objective import TrainingObjective, TrainingState
+from headway.kits.reply.learn.objective import KlController, TrainingObjective, TrainingState
 from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.tuned import TunedModel
 from headway.kits.runs import write_snapshot
