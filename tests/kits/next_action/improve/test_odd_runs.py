@@ -9,8 +9,7 @@ import pytest
 from headway.kits.next_action.improve.forecasts import runs_of
 from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.repository import Repository
-from headway.kits.next_action.improve.run import opened_run
-from headway.kits.next_action.improve.several import play_several
+from headway.kits.next_action.improve.run import opened_run, play_several
 from headway.nouns.errors import Conflict, Damaged
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored

@@ -13,8 +13,7 @@ import pytest
 
 from headway.kits.next_action.improve.forecasts import forecast_report
 from headway.kits.next_action.improve.journal import Journal
-from headway.kits.next_action.improve.run import cell
-from headway.kits.next_action.improve.several import play_several
+from headway.kits.next_action.improve.run import cell, play_several
 from headway.nouns.errors import Conflict, Damaged, HeadwayError, InvalidInput, InvalidSettings
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored

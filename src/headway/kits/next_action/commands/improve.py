@@ -46,8 +46,8 @@ def run(session: Session, names: tuple[str, ...], rounds: int | None, restart: b
 
     An unfinished run is continued. With several improvers, the policy of the task `improve` chooses who plays next.
     """
+    from headway.kits.next_action.improve.run import play_several
     from headway.kits.next_action.improve.settings import improvers
-    from headway.kits.next_action.improve.several import play_several
 
     summary = ImproveSummary()
     with session.project(create=(session.folder / FILE).is_file()) as project:

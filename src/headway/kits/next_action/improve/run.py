@@ -5,6 +5,13 @@
 
 Everything that a run writes is in its folder, .headway/improve/NAME/NUMBER, except for one branch of the repository and
 git's note of the worktree. A run that was killed continues: `opened_run` gives the unfinished one.
+
+Several improvers: who plays the next round is a decision of the task `improve`, with propensity and outcome.
+
+    for name, result in play_several(project, ["speed", "tests"], rounds=20): ...
+
+The reward of such a decision is the reward of its round if the proposal was kept, else 0. So the task's policy learns
+where effort pays; until one is promoted, every improver is equally likely.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +43,11 @@ from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings
 if TYPE_CHECKING:
     from headway.project import Project
 
-
 COLUMNS = (
     "round", "proposal", "type", "verdict", "before", "after", "gain", "reward", "pairs", "predicted", "propensity",
     "decision", "commit", "why",
 )  # fmt: skip
+CHOOSER = "improve"  # the task
 
 
 def cell(value: object) -> str:
@@ -338,3 +345,41 @@ def digest(settings: ImproverSettings) -> str:
     for name in ("rounds", "budget_s"):
         plain.pop(name)
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()[:16]
+
+
+def play_several(
+    project: Project,
+    names: Sequence[str],
+    *,
+    rounds: int | None = None,
+    restart: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[Run, RoundResult | None]]:
+    """Play rounds until every improver has ended, or `rounds` are played. (run, None): that run has ended."""
+    with ExitStack() as stack:
+        runs = {name: stack.enter_context(opened_run(project, name, restart=restart, say=say)) for name in names}
+        played = 0
+        while rounds is None or played < rounds:
+            for name in [name for name, run in runs.items() if run.over()]:
+                yield runs.pop(name), None
+            if not runs:
+                return
+            name, decision = _next(project, list(runs))
+            result = runs[name].step()
+            assert result is not None, "a run that is over was taken out"
+            played += 1
+            if decision:
+                reward = result.reward if result.verdict == "kept" and result.reward is not None else 0.0
+                project.signal(decision, reward=max(0.0, reward))
+            yield runs[name], result
+        for run in runs.values():
+            if run.used_up():
+                yield run, None
+
+
+def _next(project: Project, names: list[str]) -> tuple[str, str]:
+    """The improver that plays next, and the id of the decision; no decision if there is only one."""
+    if len(names) == 1:
+        return names[0], ""
+    decision = project.decide(CHOOSER, "", names)
+    return decision.action, decision.id
