@@ -71,5 +71,5 @@ KIT = Kit(
     },
     tables={"improve.*": "headway.kits.next_action.improve.settings:ImproverSettings"},
     checks=("headway.kits.next_action.improve.doctor:check",),
-    erases=("headway.kits.next_action.improve.erase:erase",),
+    erases=("headway.kits.next_action.improve.journal:erase",),
 )

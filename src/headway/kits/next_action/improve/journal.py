@@ -6,6 +6,11 @@
 
 One JSON object per line. A last line that was cut off when the program was killed is removed. `repair=False` only
 reads: another process may be writing that line.
+
+Journals and results of runs that chose a deleted decision: `headway data delete` removes them.
+
+They repeat the words of proposals. A run that was interrupted is over then. While one runs, the deletion is refused
+until it has ended: `improve_running`. Not covered: the repository and its branches.
 """
 
 from __future__ import annotations
@@ -13,16 +18,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns import Conflict, Damaged
 
+if TYPE_CHECKING:
+    from headway.observe import Erasing
+    from headway.project import Project
+
 Event = dict[str, Any]
+_DECISION = re.compile(rb"dec_[0-9a-f]{32}")  # also in a damaged journal
 
 
 class Journal:
@@ -103,3 +115,24 @@ def one_at_a_time(folder: Path, name: str) -> Iterator[None]:
                 f"The improver {name!r} is running already.", code="improve_running", hint="Wait until it has ended."
             ) from None
         yield
+
+
+def erase(project: Project, going: Erasing) -> int:
+    """Remove the files; how many runs they were of."""
+    count = 0
+    with ExitStack() as locks:
+        for home in sorted({path.parent.parent for path in (project.home / "improve").glob("*/*/journal.*")}):
+            reached = []
+            for run in sorted({path.parent for path in home.glob("*/journal.*")}):
+                journals = b"".join(map(read_regular, run.glob("journal.*")))
+                if going.of_ids(sorted({name.decode() for name in _DECISION.findall(journals)})):
+                    reached.append(run)
+            count += len(reached)
+            if going.dry_run or not reached:
+                continue
+            locks.enter_context(one_at_a_time(home, home.name))
+            for run in reached:
+                for path in run.iterdir():
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                Journal(run / "journal.jsonl").add("end", why="its decisions were deleted")
+    return count
