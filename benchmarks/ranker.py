@@ -47,7 +47,7 @@ sys.path.insert(0, str(ROOT))  # tuples as experience
 
 from headway.kits.models.encoders.wordllama import WordllamaEncoder
 from headway.kits.next_action.compare import eight_bits, spearman
-from headway.kits.next_action.inputs import ActionInputs, StateInputs
+from headway.kits.next_action.layout import ActionInputs, StateInputs
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.measures import Measures
 from headway.kits.next_action.policy import Z80, Ranker, read

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from headway.kits.next_action.compare import eight_bits, spearman
-from headway.kits.next_action.inputs import ActionInputs, StateInputs
+from headway.kits.next_action.layout import ActionInputs, StateInputs
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.policy import Ranker, read, restored
 from headway.kits.next_action.shapes import RankerShape

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.next_action.inputs import Singles, widths
+from headway.kits.next_action.layout import Singles, widths
 from headway.kits.next_action.linear import LinearChoice
 from headway.kits.next_action.measures import Measures, majority_accuracy, measure
 from headway.kits.next_action.policy import Z80, restored

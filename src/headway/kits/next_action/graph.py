@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
+from headway.kits.next_action.layout import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.shapes import STEPS, RankerShape
 from headway.nouns import MissingExtra
 

@@ -7,6 +7,8 @@
 
 Both sides use the features of the core: statistics and vocabularies are those of the training rows, a word that was
 not seen falls into the bucket "…", and a row alone has the same bits as in any batch.
+
+What the transformer reads, cut from the vectors of a layout; the same for training and for serving.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.encode import Features, fit
 from headway.kits.next_action.shapes import STEPS
@@ -26,6 +29,7 @@ FIELDS = ("name", "type", "description", "scope", "files_affected")
 _TRAJECTORY = "recent_deltas"
 _SHARE, _MOST_TESTS = "tests_failing_share", 10**12
 _MOST_STEP = 8.0
+Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,3 +137,44 @@ def _steps(situation: Situation) -> list[float]:
     if not isinstance(changes, Sequence) or isinstance(changes, str):
         return []
     return [float(change) for change in changes[-STEPS:]]
+
+
+@dataclass(frozen=True, slots=True)
+class StateInputs:
+    text: Singles  # [state, width]
+    numbers: Singles
+    steps: Singles  # [state, 8, 2]
+
+    @classmethod
+    def of(cls, layout: Layout, vectors: Floats, situations: Sequence[Situation]) -> StateInputs:
+        text, numbers = _cut(layout.state, vectors, widths(layout)["text"])
+        return cls(text, numbers, layout.steps(situations).astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class ActionInputs:
+    text: Singles  # [action, width]
+    traits: Singles
+
+    @classmethod
+    def of(cls, layout: Layout, vectors: Floats) -> ActionInputs:
+        return cls(*_cut(layout.action, vectors, widths(layout)["text"]))
+
+
+def widths(layout: Layout) -> dict[str, Any]:
+    """Of the texts, of a state's numbers and of an action's traits; at least one column each."""
+    state, action = layout.state, layout.action
+    return {
+        "text": max(state.text_width, action.text_width, 1),
+        "numbers": state.width - state.text_width,
+        "traits": action.width - action.text_width,
+    }
+
+
+def _cut(features: Features, vectors: Floats, width: int) -> tuple[Singles, Singles]:
+    """Text with entries of about 1, and everything else with the constant."""
+    text = np.zeros((len(vectors), width), np.float32)
+    own = features.text_width
+    text[:, :own] = vectors[:, 1 : 1 + own] * np.sqrt(max(own, 1))
+    rest = np.concatenate([vectors[:, :1], vectors[:, 1 + own :]], axis=1)
+    return text, rest.astype(np.float32)

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from headway.decide import damaged, explore, tensor
-from headway.kits.next_action.inputs import ActionInputs, StateInputs, widths
-from headway.kits.next_action.layout import Layout, type_of
+from headway.kits.next_action.layout import ActionInputs, Layout, StateInputs, type_of, widths
 from headway.kits.next_action.measures import measure, sign_accuracy
 from headway.kits.next_action.regression import Regression, read_regression
 from headway.kits.next_action.rows import state_key

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.next_action.inputs import ActionInputs, StateInputs
-from headway.kits.next_action.layout import Layout, type_of
+from headway.kits.next_action.layout import ActionInputs, Layout, StateInputs, type_of
 from headway.kits.next_action.linear import LinearRows
 from headway.nouns import Encoder, Floats, Settled, Situation
 from headway.observe import dumps

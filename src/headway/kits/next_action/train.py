@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from headway.files import read_regular, write_whole
-from headway.kits.next_action.inputs import ActionInputs, Singles, StateInputs
+from headway.kits.next_action.layout import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.network import RankerNetwork
 from headway.kits.next_action.shapes import RankerShape
 from headway.nouns import Floats, InvalidInput, Progress
