@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from headway.kits.next_action.calibration import CalibrationWindow, window, windows
+from headway.kits.next_action.measures import CalibrationWindow, window, windows
 from headway.kits.next_action.ranking import Ranked
 from headway.nouns import Candidate, HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Time
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from headway.kits.next_action.calibration import window
 from headway.kits.next_action.improve.forecasts import RoundForecast, forecast_report
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
+from headway.kits.next_action.measures import window
 from headway.observe.erase import DeletionFilter
 from headway.project import Project
 from tests.kits.next_action.improve.conftest import Ground, scored

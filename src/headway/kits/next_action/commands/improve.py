@@ -13,10 +13,10 @@ from headway.nouns import InvalidSettings
 from headway.settings import FILE
 
 if TYPE_CHECKING:
-    from headway.kits.next_action.calibration import CalibrationWindow
     from headway.kits.next_action.improve.forecasts import ForecastReport
     from headway.kits.next_action.improve.run import Run
     from headway.kits.next_action.improve.run_state import RoundResult
+    from headway.kits.next_action.measures import CalibrationWindow
 
 
 class _Improve(Verbs):

@@ -14,10 +14,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headway.kits.next_action.calibration import CalibrationWindow, window, windows
 from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
+from headway.kits.next_action.measures import CalibrationWindow, window, windows
 from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
