@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from headway.kits.practice.returns import gae
+from headway.kits.practice.rollout import gae
 
 
 def slow(

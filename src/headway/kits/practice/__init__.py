@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from headway.kits.practice.play import MOST_STEPS as MOST_STEPS, Played as Played, check_returns as check_returns
     from headway.kits.practice.policy import ActorCritic as ActorCritic, read as read
     from headway.kits.practice.presets import engine_on as engine_on
-    from headway.kits.practice.returns import gae as gae
+    from headway.kits.practice.rollout import gae as gae
     from headway.kits.practice.run import (
         Practised as Practised,
         SnapshotFolder as SnapshotFolder,

@@ -29,8 +29,7 @@ from headway.kits.practice.engine import NumpyEngine, PolicyEngine, shape_of
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.mlp import Activation, Array
 from headway.kits.practice.objective import Minibatch, Objective, Stats
-from headway.kits.practice.returns import gae
-from headway.kits.practice.rollout import Rollout, Stage, evaluate
+from headway.kits.practice.rollout import Rollout, Stage, evaluate, gae
 from headway.nouns import InvalidInput, InvalidSettings, Progress, did_you_mean
 
 

@@ -28,7 +28,7 @@ from headway.kits.practice.heads import Actions
 from headway.kits.practice.knobs import ActorCriticKnobs
 from headway.kits.practice.mlp import Array
 from headway.kits.practice.policy import EXPLORE, ActorCritic, read as read_policy
-from headway.kits.practice.returns import gae
+from headway.kits.practice.rollout import gae
 from headway.learn import checked, no_counts, nothing_to_learn
 from headway.nouns import Encoder, Experience, InvalidInput, InvalidSettings, Learned, Progress
 
