@@ -9,8 +9,8 @@ import pytest
 
 from headway.encode.hashing import HashingEncoder
 from headway.kits.prompts.mutations import mutate
-from headway.kits.simulator.evaluate import played_by
 from headway.kits.simulator.oracle import Oracle, cells
+from headway.kits.simulator.report import played_by
 from headway.kits.simulator.solvers import SCRIPTED, Subjects, chance_of, drafts, scripted, sources
 from headway.kits.simulator.split import HELD_OUT, ProblemPart, part_of, problem_part, reworded, sim
 from headway.kits.simulator.traits import traits_of, undressed

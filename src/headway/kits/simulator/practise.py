@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from headway.kits.practice import Practised, practise
 from headway.kits.simulator import SOLVERS
-from headway.kits.simulator.evaluate import played_by
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.oracle import Oracle, cells
 from headway.kits.simulator.outcomes import all_recorded, outcomes
 from headway.kits.simulator.problem import OURS, read_problems, write_problems
-from headway.kits.simulator.report import ATTEMPTS, fixed_chooser
+from headway.kits.simulator.report import ATTEMPTS, fixed_chooser, played_by
 from headway.kits.simulator.split import ENCODER, problem_part
 from headway.kits.simulator.validate import judges
 from headway.nouns import InvalidInput, Progress

@@ -12,11 +12,16 @@
 - oracle       the best policy with the information that exists (oracle.py)
 
 All play the same problems with the same attempts. Fixed arm, cascade and bandit are chosen on practised problems only.
+
+Plays ways of choosing on the same problems with the same attempts, and compares what they are worth.
+
+played = played_by(part, chooser, attempts=4)      # [problem × attempt]: value net of cost, and whether it was solved
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -26,10 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.simulator import ACTIONS, SOLVERS
-from headway.kits.simulator.evaluate import Chooser, PlayedProblems, played_by
 from headway.kits.simulator.oracle import Oracle, cells
 from headway.kits.simulator.split import ENCODER, Part, ProblemPart, problem_part
-from headway.kits.simulator.world import SimWorld, position
+from headway.kits.simulator.world import MOST_STEPS, SimWorld, position
 from headway.nouns import Progress
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ HELD_OUT_PARTS: tuple[Part, ...] = ("test", "families")
 _STOP, _VERIFY = position("stop"), position("verify")
 _RIDGE = 1.0
 _SMALL_FIRST = (SOLVERS.index("small"), SOLVERS.index("large"))
+Floats = NDArray[np.float64]
+Chooser = Callable[[SimWorld, NDArray[np.float32]], NDArray[np.int64]]  # world, observations → actions [copy]
 
 
 def fixed_chooser(arm: int) -> Chooser:
@@ -162,3 +168,42 @@ def _rows(part: ProblemPart, name: str, way: str, plays: Sequence[PlayedProblems
 
 def _with_constant(observations: NDArray[Any]) -> NDArray[np.float64]:
     return np.concatenate([np.ones((len(observations), 1)), observations], axis=1).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedProblems:
+    """[problem, attempt] each."""
+
+    values: Floats
+    solved: Floats
+    costs: Floats
+    actions: NDArray[np.int64]  # [problem, attempt, step]; -1 after the end
+
+
+def played_by(
+    part: ProblemPart, choose: Chooser, *, attempts: int, seed: int, encoder: str = ENCODER
+) -> PlayedProblems:
+    """Every problem `attempts` times; the same seed gives every chooser the same drafts."""
+    problems = len(part.problems)
+    count = problems * attempts
+    world = part.world(count, encoder)
+    draws = np.random.default_rng([seed, 0xE7A1]).integers(1 << 62, size=count).astype(np.uint64)
+    at = np.repeat(np.arange(problems), attempts)
+    observations = world.start(at, draws)
+    values, costs, solved, over = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.bool_)
+    actions = np.full((count, MOST_STEPS), -1)
+    for step in range(MOST_STEPS):
+        chosen = choose(world, observations)
+        actions[~over, step] = chosen[~over]
+        observations, rewards, ended, _, info = world.step(chosen)
+        metrics = info["metrics"]
+        values += np.where(over, 0.0, rewards)
+        costs += np.where(over, 0.0, metrics["cost"])
+        solved += np.where(over, 0.0, metrics["solved"])
+        over |= ended
+        if over.all():
+            break
+    shape = (problems, attempts)
+    return PlayedProblems(
+        values.reshape(shape), solved.reshape(shape), costs.reshape(shape), actions.reshape(*shape, MOST_STEPS)
+    )
