@@ -13,8 +13,8 @@ import pytest
 from headway.kits.audit.audit import audit_files
 from headway.kits.audit.log import AuditLog, log_of
 from headway.kits.audit.options import AuditOptions, split_of
-from headway.kits.audit.programs import shape_named
 from headway.kits.audit.rows import guess, read_rows
+from headway.kits.audit.shape import shape_named
 from headway.nouns.errors import InvalidInput, UnknownName
 from tests.kits.audit.worlds import write_log
 

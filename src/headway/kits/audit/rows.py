@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.kits.audit.options import AuditOptions
-from headway.kits.audit.programs import SHAPES
-from headway.kits.audit.shape import LogShape, first_of, look
+from headway.kits.audit.shape import SHAPES, LogShape, first_of, look
 from headway.kits.data import Problem, Wrong, kind_of, parsed_time, rows_of, shown
 from headway.nouns import InvalidInput
 
