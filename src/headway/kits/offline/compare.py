@@ -116,8 +116,7 @@ def _ask(
     part: Path | None,
     progress: Progress | None,
 ) -> list[dict[str, Any]]:
-    from headway.kits.offline.calls import UpstreamCaller
-    from headway.kits.offline.compare_live import Runner, read_tasks
+    from headway.kits.offline.compare_live import Runner, UpstreamCaller, read_tasks
     from headway.kits.sandbox import sandbox
 
     tasks = read_tasks(asking.tasks)
