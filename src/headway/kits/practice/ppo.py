@@ -9,7 +9,7 @@
 them. Needs the extra `learn`. `objective.py` is the same in numpy with the gradient by hand, for small
 networks; a test holds both to the same loss and gradient at 1e-6. It has the formulas and papers.
 
-Not covered: the optimiser, and the advantages (`returns.py`).
+Not covered: the optimiser, and the advantages (`rollout.py`).
 """
 
 from __future__ import annotations

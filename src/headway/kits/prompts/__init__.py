@@ -3,8 +3,7 @@
 mutations.py   mutate(prompt, kind, rng) → Variation; allowed(prompt)
 corpus.py      prompts whose answers can be checked, and the checks
 tasks.py       generated prompts with checkable answers, one simple task per class
-phrases.py     generated prompts for the synthetic mode
-synthetic.py   a world whose optimum per class is known; world.py: its vectorised environment
+synthetic.py   generated prompts, and a world whose optimum per class is known; world.py: its vectorised environment
 outcomes.py    the real-model mode: what a model answers, checked
 worth.py       what a way of choosing is worth there, on held-out prompts
 service.py     the prompt-mutation service behind the eight endpoints of routes.py

@@ -39,7 +39,7 @@ LEAST = 128  # steps that an update needs
 BUFFER = 2048  # the newest steps, used by an update
 _SAVED = "policy"  # the default name of a saved policy
 logger = logging.getLogger("headway.loop")
-KIND = "update"
+_UPDATE = "update"  # the kind of its jobs
 _LEASE_S = 120.0
 
 
@@ -326,8 +326,8 @@ def _drawn(shares: Sequence[float], draw: float) -> int:
 def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str], None]) -> None:
     """Run every waiting update, one after another. A failed one records why and leaves the policy unchanged."""
     jobs = Jobs(project.database)
-    while jobs.waiting((KIND,), now=clock()):
-        job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(KIND,))
+    while jobs.waiting((_UPDATE,), now=clock()):
+        job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(_UPDATE,))
         if job is None:
             return
         try:

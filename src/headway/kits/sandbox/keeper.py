@@ -1,6 +1,6 @@
 """Run one program within its limits and leave nothing behind. Standard library only, with `tree.py`.
 
-It is started as `python -I -S -c <script.py's source>`, reads one JSON document from stdin and writes the line
+It is started as `python -I -S -c <launch.script's source>`, reads one JSON document from stdin and writes the line
 `started` and one JSON document to stdout:
 
     {"argv", "cwd", "env", "files": {name: base64}, "data": [base64], "stdin", "uid", "limits", "watch",

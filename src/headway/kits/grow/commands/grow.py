@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli import Output, Session, Verbs, pairs, renders, typed, verb
 from headway.kits.practice import show
 from headway.kits.runs import read_curves
+
+if TYPE_CHECKING:
+    from headway.kits.grow.morph.speed import StepSpeed
 
 
 @click.group(
@@ -87,25 +89,11 @@ def bench(session: Session, hosts: int, steps: int, device: str, seed: int) -> N
 
     with session.out.progress() as progress:
         speed = measured(hosts=hosts, steps=steps, device=device, seed=seed, progress=progress)
-    session.show(WorldSpeed(**asdict(speed)))
+    session.show(speed)
     session.next("headway grow train")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldSpeed:
-    """The speed of the world."""
-
-    hosts: int
-    steps: int
-    device: str
-    per_s: float
-    per_cpu_s: float
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@renders(WorldSpeed)
-def _speed(out: Output, speed: WorldSpeed) -> None:
+@renders("StepSpeed")
+def _speed(out: Output, speed: StepSpeed) -> None:
     out.line(f"{speed.per_s:,.0f} env steps per second with {speed.hosts:,} hosts on {speed.device}.", style="bold")
     out.line(f"{speed.per_cpu_s:,.0f} per CPU second, {speed.steps} steps of all hosts, random valid actions.")

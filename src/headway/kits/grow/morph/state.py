@@ -20,7 +20,7 @@ from headway.kits.grow.morph.lifecycle import Slots
 
 WINDOW = 5  # epochs that trends look back
 Rows = TypeVar("Rows")
-EVERY = 5  # epochs between snapshots
+SNAPSHOT_EVERY = 5  # epochs between snapshots
 _COLLAPSED = 0.12  # accuracy about that of a guess …
 _ONCE = 0.4  # … of a host that was once better than this
 _DIVERGED = 20.0  # validation loss; a guess among ten has 2.3

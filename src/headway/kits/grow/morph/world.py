@@ -47,7 +47,7 @@ from headway.kits.grow.morph.reward import (
 )
 from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.state import (
-    EVERY,
+    SNAPSHOT_EVERY,
     WINDOW,
     History,
     HostRows,
@@ -264,7 +264,7 @@ class MorphWorld:
             hosts.seeds = torch.where(stopped[:, None, None], kept.seeds, hosts.seeds)
             self.slots = mixed_rows(stopped, kept.slots, self.slots)
             accuracy = torch.where(stopped, kept.accuracy, accuracy)
-        due = ~stopped & (self.history.epoch % EVERY == 0)
+        due = ~stopped & (self.history.epoch % SNAPSHOT_EVERY == 0)
         self.snapshot = kept.take(due, hosts.trunk, hosts.seeds, accuracy, replace(self.slots))
         return accuracy
 
