@@ -12,7 +12,7 @@ KIT = Kit(
     summary="Import jfl, SAGE and chat logs and any table; export SAGE rows.",
     needs=("data",),
     formats={
-        "jfl-buffer": "headway.kits.formats.jfl:BUFFER",
+        "jfl-buffer": "headway.kits.formats.jfl_events:BUFFER",
         "jfl-journal": "headway.kits.formats.jfl_events:JOURNAL",
         "jfl-events": "headway.kits.formats.jfl_events:EVENTS",
         "sage-routing": "headway.kits.formats.sage:ROUTING",
