@@ -17,8 +17,7 @@ from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.comparison import compared, markdown, page, summarised
-from headway.kits.grow.morph.episode import lanes, shown_episode
-from headway.kits.grow.morph.evaluate import EpisodeTable, played, policy_chooser, without
+from headway.kits.grow.morph.evaluate import EpisodeTable, lanes, played, policy_chooser, shown_episode, without
 from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.speed import measured
 from headway.kits.grow.morph.world import MorphWorld

@@ -24,7 +24,7 @@ from headway.nouns import Damaged, InvalidInput, MissingExtra, rfc3339
 
 if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison
-    from headway.kits.grow.morph.episode import EpisodeLanes
+    from headway.kits.grow.morph.evaluate import EpisodeLanes
 
 _EPISODES = 4  # that the page shows step by step
 _HOSTS = click.option("--hosts", type=click.IntRange(2, 4096), default=64, show_default=True, help="How many hosts.")
@@ -59,8 +59,7 @@ def evaluate(
     test images. The page of the task shows the result, with four episodes step by step.
     """
     from headway.kits.grow.morph.comparison import compared
-    from headway.kits.grow.morph.episode import lanes
-    from headway.kits.grow.morph.evaluate import policy_chooser
+    from headway.kits.grow.morph.evaluate import lanes, policy_chooser
 
     loaded = named_policies(session, policies)
     begun = time.perf_counter()
@@ -119,7 +118,7 @@ def _keep(
     session: Session, policies: tuple[str, ...], comparison: WayComparison, episodes: tuple[EpisodeLanes, ...]
 ) -> None:
     """Store the evaluation for the page, if the first policy is of this project and of a task."""
-    from headway.kits.grow.morph.episode import shown_episode
+    from headway.kits.grow.morph.evaluate import shown_episode
 
     if policies[0].endswith(".safetensors"):
         return
