@@ -6,17 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.kits.data.export_files import replacing
-from headway.nouns import Progress
-from headway.observe import dumps
-from headway.project import readable
-
-if TYPE_CHECKING:
-    from headway.nouns import Settled
-    from headway.observe import Recorded
-    from headway.project import Project
+from headway.nouns import Progress, Settled
+from headway.observe import Recorded, dumps
+from headway.project import Project, readable
 
 _PARTS = ("train", "tune")  # that learners read
 

@@ -12,15 +12,11 @@ from __future__ import annotations
 import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headway.files import read_regular
 from headway.nouns import Conflict, Learned
-from headway.project import publish_policy
+from headway.project import Project, publish_policy
 from headway.settings import load
-
-if TYPE_CHECKING:
-    from headway.project import Project
 
 MARK = "# Made by `headway up --demo`."  # how planted.toml begins
 PLANTED = "planted by the demo: it learned from flipped rewards, so that the gate has something to refuse"

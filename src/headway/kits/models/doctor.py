@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from headway.kits.models.store import check as problem_of, installed
 from headway.nouns import Finding
-
-if TYPE_CHECKING:
-    from headway.settings import Settings
+from headway.settings import Settings
 
 
 def check(settings: Settings) -> Iterator[Finding]:

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from headway.kits.next_action.measures import CalibrationWindow, window, windows
 from headway.kits.next_action.ranking import Ranked
 from headway.nouns import Candidate, HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Time
-
-if TYPE_CHECKING:
-    from headway.project import Project, Unread
+from headway.project import Project, Unread
 
 _LOOKED_AT = 500  # decisions, the latest ones
 _WINDOWS = 12  # on the way from the first prediction to the last

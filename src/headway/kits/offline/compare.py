@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from headway.kits.offline import packs
 from headway.nouns import Evidence, InvalidInput, Progress, Verdict
-from headway.project import examine
-
-if TYPE_CHECKING:
-    from headway.project import Examined, Project
-    from headway.settings import TaskSettings
+from headway.project import Examined, Project, examine
+from headway.settings import TaskSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

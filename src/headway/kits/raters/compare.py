@@ -9,14 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from headway.nouns import Decision, InvalidInput, did_you_mean
 from headway.observe import given
+from headway.project import Project
 from headway.reward import Agreed, Rewards, by_signal
-
-if TYPE_CHECKING:
-    from headway.project import Project
 
 _LATEST = 10_000  # decisions among which questions are chosen
 _LEAST_RELEVANCE = 0.1

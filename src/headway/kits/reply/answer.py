@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headway.kits.models import Completion, Delta, Generator, Prompt, Turn
 from headway.kits.reply.client import LanguageWorker
@@ -26,11 +26,8 @@ from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import OWNER, Decision, InvalidInput, PolicyRef, Reader
-
-if TYPE_CHECKING:
-    from headway.project import Considered, Details, Project
-    from headway.settings import TaskSettings
-
+from headway.project import Considered, Details, Project
+from headway.settings import TaskSettings
 
 _START, _START_OF_SIGN = 10, 3  # ratings, and those of either sign, from which an adapter is trained
 _MOST_READ = 200  # ratings that examples are taken from

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from headway.kits import models
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import Finding, HeadwayError, Unavailable
-
-if TYPE_CHECKING:
-    from headway.settings import Settings
+from headway.settings import Settings
 
 
 def check(settings: Settings) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,10 +30,8 @@ from headway.kits.models import Prompt, Turn
 from headway.kits.reply.latest import latest_even_pairs
 from headway.kits.reply.settings import reply_settings
 from headway.nouns import OWNER, Conflict, Decision, Reader, UnknownName
-
-if TYPE_CHECKING:
-    from headway.observe import Erasing
-    from headway.project import Project
+from headway.observe import Erasing
+from headway.project import Project
 
 PREFERRED = "preferred"
 _KEPT_S = 24 * 3600.0

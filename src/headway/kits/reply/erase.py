@@ -11,16 +11,12 @@ Not covered: a comparison with a vote is a decision of its own, with the text of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from headway.kits.reply.duels import erase_duels
 from headway.kits.reply.kept import COMMENTS, EXAMPLES, KIT_NAME, REPLY, comments_detail, comments_of
-
-if TYPE_CHECKING:
-    from headway.observe import Erasing
-    from headway.project import Project
+from headway.observe import Erasing
+from headway.project import Project
 
 
 def erase(project: Project, going: Erasing) -> int:

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headway.kits.models import Generator, Prompt, Turn
 from headway.kits.reply.comparison import BlindPair, vote
 from headway.kits.reply.kept import kept
 from headway.kits.reply.votes import wilson
 from headway.nouns import Conflict
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.project import Project
 
 _FEWEST, _MOST = 20, 100  # pairs that are needed, and asked about
 _LONGEST = 4_000  # characters of an answer

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.decide import Pipeline, baseline
 from headway.nouns import PolicyRef, UnknownName
-
-if TYPE_CHECKING:
-    from headway.project import Ask, Offer, Project
-    from headway.settings import TaskSettings
+from headway.project import Ask, Offer, Project
+from headway.settings import TaskSettings
 
 
 def answering(servings: object, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from headway.kits.reply.kept import KeptReply, kept_reply, with_replies
 from headway.kits.reply.ratings import comment, latest_replies, rate, withdraw
-from headway.nouns import Decision, Signal, Time, rfc3339
+from headway.nouns import Decision, Settled, Signal, Time, rfc3339
+from headway.project import Project
 from headway.serve import Call, Text, endpoint, strict
-
-if TYPE_CHECKING:
-    from headway.nouns import Settled
-    from headway.project import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

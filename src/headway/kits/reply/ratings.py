@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from headway.files import read_regular
 from headway.kits import models
@@ -28,10 +28,7 @@ from headway.kits.reply.kept import (
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import Decision, HeadwayError, InvalidInput, Settled
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.project import Project
 
 _STARS, _THUMB = "stars", "thumb"
 _SIGNALS = {"edit": "edited", "critique": "critiqued"}

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,7 @@ from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import cluster_of
 from headway.kits.reply.settings import reply_settings
 from headway.nouns import Encoder, InvalidInput, Settled
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.project import Project
 
 SHAPING = ("relevance", "style", "length")
 _RIDGE = 1.0

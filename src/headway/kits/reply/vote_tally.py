@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp
-from typing import TYPE_CHECKING
 
 from headway.kits.reply.preference import PREFERENCE, votes_on
 from headway.kits.reply.votes import PREFERENCE_ALPHA
-from headway.project import ProofQuestion, budget_place, candidate_policy
-
-if TYPE_CHECKING:
-    from headway.project import Opened
-
+from headway.project import Opened, ProofQuestion, budget_place, candidate_policy
 
 _MOST = 700.0  # the exponent of the largest number
 

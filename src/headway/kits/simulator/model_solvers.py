@@ -13,17 +13,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headway.kits.models import Generator, Prompt, Turn
 from headway.kits.sandbox import code_in
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns import HeadwayError, Unavailable
-from headway.settings import load
-
-if TYPE_CHECKING:
-    from headway.settings import Settings
-
+from headway.settings import Settings, load
 
 MAX_TOKENS = 320
 _EXAMPLES = 3

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from headway.kits.simulator.solvers import drafts
 from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_part
 from headway.kits.simulator.world import MOST_STEPS
 from headway.nouns import Candidate, Situation, UnknownName
-
-if TYPE_CHECKING:
-    from headway.project import Project
+from headway.project import Project
 
 DRAFTS = 20  # of each problem and solver
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.kits.practice import Practised, practise
 from headway.kits.simulator import SOLVERS
@@ -24,10 +24,7 @@ from headway.kits.simulator.report import ATTEMPTS, fixed_chooser, played_by
 from headway.kits.simulator.split import ENCODER, problem_part
 from headway.kits.simulator.validate import judges
 from headway.nouns import InvalidInput, Progress
-from headway.project import encoder_spec
-
-if TYPE_CHECKING:
-    from headway.project import Project
+from headway.project import Project, encoder_spec
 
 DEFAULT_COUNT, DEFAULT_SEED = 2_400, 42
 

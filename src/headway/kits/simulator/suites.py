@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -24,10 +24,7 @@ from headway.kits.simulator.generate import generate
 from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
 from headway.kits.simulator.problem import CodeProblem
 from headway.nouns import InvalidInput
-
-if TYPE_CHECKING:
-    from headway.settings import Upstream
-
+from headway.settings import Upstream
 
 SUITES = ("small", "code")
 LICENCE = "Apache-2.0"

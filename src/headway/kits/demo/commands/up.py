@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from headway.cli import OptionHook, Session
 from headway.kits.demo.planted import holds_project, prepare
-from headway.settings import FILE
-
-if TYPE_CHECKING:
-    from headway.settings import Settings
+from headway.settings import FILE, Settings
 
 OWN_FOLDER = "headway-demo"
 

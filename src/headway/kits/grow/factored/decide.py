@@ -16,11 +16,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from headway.kits.grow.factored.draw import Drawn
 from headway.kits.grow.factored.masks import masks_from, masks_together, plain_masks
 from headway.kits.grow.factored.memory import KeptMemory, fold_memory, memories, observation_of, recall
 from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
+from headway.kits.grow.factored.space import Factored, Masks
 from headway.nouns import (
     Candidate,
     Conflict,
@@ -28,6 +30,7 @@ from headway.nouns import (
     Detail,
     DrawnAction,
     DrawnHead,
+    Floats,
     HeadwayError,
     InvalidInput,
     Situation,
@@ -36,14 +39,8 @@ from headway.nouns import (
     parse_decision_id,
 )
 from headway.observe import dumps, loads
-from headway.project import Considered, Serving, named_id, situation_of, source_of
-
-if TYPE_CHECKING:
-    from headway.kits.grow.factored.draw import Drawn
-    from headway.kits.grow.factored.space import Factored, Masks
-    from headway.nouns import Floats
-    from headway.project import Ask, Details, Opened
-    from headway.settings import TaskSettings
+from headway.project import Ask, Considered, Details, Opened, Serving, named_id, situation_of, source_of
+from headway.settings import TaskSettings
 
 KIT, HEADS = "core", "heads"  # where the details of a factored decision are
 _MOST_SERVINGS = 64  # of episodes that began under another policy

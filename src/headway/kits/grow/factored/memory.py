@@ -13,16 +13,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from headway.kits.grow.factored.pipeline import FactoredPipeline
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.nouns import Conflict, Decision, Floats, InvalidInput, State
-
-if TYPE_CHECKING:
-    from headway.project import Opened, Serving
+from headway.project import Opened, Serving
 
 OBSERVATION = "observation"  # the state variable with an observation's numbers
 INDICES = "indices"  # the one with its indices

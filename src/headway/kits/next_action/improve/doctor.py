@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from shutil import which
-from typing import TYPE_CHECKING
 
 from headway.kits.next_action.improve.file_rules import FileRules, check_collected, named_by
 from headway.kits.next_action.improve.repository import Repository, Worktree
@@ -13,10 +12,7 @@ from headway.kits.next_action.improve.run import check_repeats
 from headway.kits.next_action.improve.settings import ImproverSettings, improvers
 from headway.kits.sandbox import PATH, sandbox
 from headway.nouns import Finding, HeadwayError
-
-if TYPE_CHECKING:
-    from headway.settings import Settings
-
+from headway.settings import Settings
 
 _PYTHON = ("python", "python3")
 _SCRIPTED = (*_PYTHON, "sh", "bash")  # their first word is a file, unless it is an option

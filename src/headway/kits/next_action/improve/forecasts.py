@@ -12,17 +12,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.measures import CalibrationWindow, window, windows
 from headway.nouns import UnknownName
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.project import Project
 
 _WINDOW = 20  # rounds
 

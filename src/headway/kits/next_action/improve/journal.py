@@ -23,15 +23,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
 from headway.nouns import Conflict, Damaged
-
-if TYPE_CHECKING:
-    from headway.observe import Erasing
-    from headway.project import Project
+from headway.observe import Erasing
+from headway.project import Project
 
 Event = dict[str, Any]
 _DECISION = re.compile(rb"dec_[0-9a-f]{32}")  # also in a damaged journal

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -39,9 +39,7 @@ from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox import remove_tree
 from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings
-
-if TYPE_CHECKING:
-    from headway.project import Project
+from headway.project import Project
 
 COLUMNS = (
     "round", "proposal", "type", "verdict", "before", "after", "gain", "reward", "pairs", "predicted", "propensity",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headway.client import run
 from headway.files import open_regular, read_regular
@@ -20,10 +20,7 @@ from headway.kits.models import Prompt, Turn
 from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, read_proposal, read_proposals
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.nouns import InvalidInput, Unavailable
-
-if TYPE_CHECKING:
-    from headway.project import Project
-
+from headway.project import Project
 
 _COMMAND_S = 600.0
 _ANSWER_TOKENS = 4096

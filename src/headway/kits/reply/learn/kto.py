@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import graded_kto, likelihood, pairs, shifts
-from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective
+from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective, TrainingState
 from headway.kits.reply.learn.scorer import TokenRow
-
-if TYPE_CHECKING:
-    from headway.kits.reply.learn.objective import TrainingState
-
 
 _KEPT = 0.9  # of the reference, at each look
 

@@ -8,7 +8,7 @@ count by min(2, π_k/μ), and replies too far from their writer are dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +24,7 @@ from headway.kits.reply.learn.losses import (
     token_rewards,
     value_loss,
 )
-from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective
-
-if TYPE_CHECKING:
-    from headway.kits.reply.learn.objective import TrainingState
-
+from headway.kits.reply.learn.objective import LossOfRows, TrainingObjective, TrainingState
 
 _FEW = 100  # ratings below which λ is 1
 _KEPT = ("proximal", "values", "advantage", "returns", "weights")  # one vector per sample, made every epoch
