@@ -9,7 +9,6 @@ is not a policy: it cannot be served, and it may be deleted at any time.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -31,9 +30,9 @@ from headway.kits.practice import (
     run_about,
     slug,
 )
-from headway.kits.runs import drop_snapshot, write_snapshot
-from headway.nouns import Conflict, Crew, Damaged, Encoder, Experience, InvalidInput, Learned, Progress, UnknownName
-from headway.observe import UNREADABLE, RunLog
+from headway.kits.runs import drop_snapshot, opened_snapshot, write_snapshot
+from headway.nouns import Conflict, Crew, Encoder, Experience, InvalidInput, Learned, Progress
+from headway.observe import RunLog
 
 if TYPE_CHECKING:
     from headway.kits.grow.training import Training
@@ -228,26 +227,12 @@ class RunFolder:
 
     def load(self, training: Training) -> int:
         """Continue from the snapshot; the steps that were done before."""
-        from safetensors import SafetensorError
         from safetensors.numpy import load
 
-        path = self.folder / "run.json"
-        if not path.exists():
-            raise UnknownName(
-                f"There is no unfinished run of {self.world!r} with seed {training.seed} and the family 'recurrent'.",
-                code="nothing_to_resume",
-                hint="Omit --resume to start one.",
-            )
-        try:
-            told = json.loads(read_regular(path))
+        run = f"{self.world!r} with seed {training.seed} and the family 'recurrent'"
+        with opened_snapshot(self.folder, run) as told:
             self._check(training, told)
             training.load(load(read_regular(self.folder / told["weights"])), told)
-        except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
-            raise Damaged(
-                f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
-                code="damaged_snapshot",
-                hint="Delete that folder and start again without --resume.",
-            ) from error
         self.log.forget_after("update", training.counts.updates)
         return training.counts.steps
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from headway.encode import Features, Tracker, uncached
 from headway.kits.practice import LoggedRows
 from headway.learn import count_row, no_counts, nothing_to_learn
-from headway.nouns import Encoder, Ending, Experience, Floats, InvalidInput, Settled
+from headway.nouns import Encoder, Ending, Experience, Floats, InvalidInput, Policy, Settled
 
 Singles = NDArray[np.float32]
+Kind = TypeVar("Kind", bound=Policy)
 _CHUNK = 2048
 
 
@@ -126,6 +127,17 @@ class LearnerLog:
 
     def extra(self) -> dict[str, Any]:
         return {"arms": self.arms, "features": self.features.to_json()}
+
+
+def resumed(resume: Policy | None, kind: type[Kind]) -> Kind | None:
+    """The policy to continue from; one of another family is refused."""
+    if resume is None or isinstance(resume, kind):
+        return resume
+    raise InvalidInput(
+        f"A {resume.family!r} policy cannot be resumed here.",
+        code="not_resumable",
+        hint=f"Resume a policy of the family {kind.family}, or omit the resume option.",
+    )
 
 
 def read_log(

@@ -6,7 +6,6 @@ with a line per update. It is not a policy: it cannot be served, and it may be d
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.files import read_regular
-from headway.kits.runs import drop_snapshot, name_policy, write_snapshot
-from headway.nouns import Catalogue, Conflict, Crew, Damaged, InvalidInput, Learned, Progress, UnknownName, load
-from headway.observe import UNREADABLE, RunLog
+from headway.kits.runs import drop_snapshot, name_policy, opened_snapshot, write_snapshot
+from headway.nouns import Catalogue, Conflict, Crew, InvalidInput, Learned, Progress, load
+from headway.observe import RunLog
 from headway.project import publish_policy
 
 if TYPE_CHECKING:
@@ -315,20 +314,11 @@ class SnapshotFolder:
         write_snapshot(self.folder, f"weights-{told['steps']}.safetensors", bytes(save(tensors)), body)
 
     def load(self, fitted: Fitted) -> None:
-        from safetensors import SafetensorError
         from safetensors.numpy import load
 
         from headway.kits.practice.fit import restore
 
-        path = self.folder / "run.json"
-        if not path.exists():
-            raise UnknownName(
-                f"There is no unfinished run of {self.world!r} with seed {self.seed}.",
-                code="nothing_to_resume",
-                hint="Omit --resume to start one.",
-            )
-        try:
-            told = json.loads(read_regular(path))
+        with opened_snapshot(self.folder, f"{self.world!r} with seed {self.seed}") as told:
             shape = {name: told["settings"][name] for name in ("hidden", "activation", "norm")}
             mine = {"hidden": list(self.how.hidden), "activation": self.how.activation, "norm": self.how.norm}
             if told["world"] != self.world or told["device"] != self.device or shape != mine:
@@ -338,12 +328,6 @@ class SnapshotFolder:
                     hint="Resume it with the same settings, or start again without --resume.",
                 )
             restore(fitted, load(read_regular(self.folder / told["weights"])), told)
-        except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
-            raise Damaged(
-                f"The snapshot in {str(self.folder)!r} cannot be used: {error}.",
-                code="damaged_snapshot",
-                hint="Delete that folder and start again without --resume.",
-            ) from error
         self._log.forget_after("steps", fitted.steps)
         self.began = fitted.steps
         self._fitted = fitted

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from headway.kits.reply import duels
 from headway.kits.reply.client import AsyncLanguageWorker
+from headway.kits.reply.duels import VoteTally
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import PolicyRef
@@ -47,28 +48,13 @@ class DuelVote(strict):
     preferred: Literal["left", "right", "neither"]
 
 
-class VotesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The votes on two policies, and the e-value after each of them; the gate passes at `passes_at`."""
-
-    task: str
-    candidate: str
-    against: str
-    wins: int
-    losses: int
-    ties: int
-    e_value: float
-    passes_at: float
-    votes: list[float]  # 1: the candidate was preferred; 0: the other policy; 0.5: neither
-    e_values: list[float]
-
-
 class VotedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Which policy wrote which reply, under which decision the vote is stored, and the votes so far."""
 
     decision: str
     left: str
     right: str
-    votes: VotesAnswer
+    votes: VoteTally
 
 
 class VotesQuery(strict):
@@ -134,23 +120,21 @@ async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> 
 )
 def vote_duel(call: Call, body: DuelVote) -> VotedAnswer:
     """Store which reply is better; the answer says who wrote them. A comparison takes one vote."""
+    from headway.kits.reply.vote_tally import vote_tally
+
     project, task = call.server.project, call.params["task"]
     voted = duels.vote(project, task, call.params["duel"], _VALUES[body.preferred], rater=call.key)
     call.server.metrics.count("decisions", task)
     call.server.metrics.count("signals", "all")
     first, second = project.query.decision(voted.decision).candidates
-    tally = _votes(project, task, first.name, second.name)
+    tally = vote_tally(project, task, first.name, second.name)
     return VotedAnswer(decision=voted.decision, left=voted.left, right=voted.right, votes=tally)
 
 
-@endpoint("GET", "/v1/tasks/{task}/votes", query=VotesQuery, gives=VotesAnswer, errors=(404,), scope="train")
-def votes(call: Call) -> VotesAnswer:
+@endpoint("GET", "/v1/tasks/{task}/votes", query=VotesQuery, gives=VoteTally, errors=(404,), scope="train")
+def votes(call: Call) -> VoteTally:
     """The votes on two policies so far; by default on the newest candidate and the current policy."""
-    project, query, task = call.server.project, call.query, call.params["task"]
-    return _votes(project, task, *duels.opponents(project, task, query.policy, query.against))
-
-
-def _votes(project: Project, task: str, policy: str, against: str) -> VotesAnswer:
     from headway.kits.reply.vote_tally import vote_tally
 
-    return msgspec.convert(vote_tally(project, task, policy, against), VotesAnswer, from_attributes=True)
+    project, query, task = call.server.project, call.query, call.params["task"]
+    return vote_tally(project, task, *duels.opponents(project, task, query.policy, query.against))

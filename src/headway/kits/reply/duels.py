@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,6 +56,23 @@ class Duel(NamedTuple):
     id: str
     left: str
     right: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteTally:
+    """The votes on two policies, and the e-value after each of them; the gate passes at `passes_at`."""
+
+    wire_name = "VotesAnswer"
+    task: str
+    candidate: str
+    against: str
+    wins: int
+    losses: int
+    ties: int
+    e_value: float
+    passes_at: float
+    votes: list[float]  # 1: the candidate was preferred; 0: the other policy; 0.5: neither
+    e_values: list[float]
 
 
 class VotedDuel(NamedTuple):

@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp
 
+from headway.kits.reply.duels import VoteTally
 from headway.kits.reply.preference import PREFERENCE, votes_on
 from headway.kits.reply.votes import PREFERENCE_ALPHA
 from headway.project import Opened, ProofQuestion, budget_place, candidate_policy
 
 _MOST = 700.0  # the exponent of the largest number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteTally:
-    """Votes from the candidate's side, in order, and the e-value after each of them."""
-
-    task: str
-    candidate: str
-    against: str
-    votes: tuple[float, ...]  # 1: the candidate was preferred; 0: the other policy; ½: neither
-    e_values: tuple[float, ...]
-    passes_at: float  # the e-value from which the gate passes
-
-    @property
-    def wins(self) -> int:
-        return sum(vote > 0.5 for vote in self.votes)
-
-    @property
-    def losses(self) -> int:
-        return sum(vote < 0.5 for vote in self.votes)
-
-    @property
-    def ties(self) -> int:
-        return len(self.votes) - self.wins - self.losses
-
-    @property
-    def e_value(self) -> float:
-        return self.e_values[-1] if self.e_values else 1.0
 
 
 def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTally:
@@ -68,7 +40,11 @@ def vote_tally(project: Opened, task: str, policy: str, against: str) -> VoteTal
         task=settings.name,
         candidate=candidate.ref,
         against=other[0],
-        votes=tuple(votes),
-        e_values=tuple(e_values),
+        wins=sum(vote > 0.5 for vote in votes),
+        losses=sum(vote < 0.5 for vote in votes),
+        ties=votes.count(0.5),
+        e_value=e_values[-1] if e_values else 1.0,
         passes_at=1.0 / about.share,
+        votes=votes,
+        e_values=e_values,
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from headway.kits.runs.snapshots import (
         drop_snapshot as drop_snapshot,
         name_policy as name_policy,
+        opened_snapshot as opened_snapshot,
         write_snapshot as write_snapshot,
     )
     from headway.kits.runs.training_runs import read_curves as read_curves

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular, write_whole
-from headway.observe import RunLog
+from headway.nouns import Damaged, UnknownName
+from headway.observe import UNREADABLE, RunLog
 
 _SNAPSHOT = "run.json"
 
@@ -28,6 +29,26 @@ def write_snapshot(folder: Path, name: str, weights: bytes, about: Mapping[str, 
     write_whole(folder / name, weights)
     write_whole(folder / _SNAPSHOT, json.dumps({**about, "weights": name}).encode())
     drop_snapshot(folder, but=name)
+
+
+@contextmanager
+def opened_snapshot(folder: Path, run: str) -> Iterator[Any]:
+    """What run.json tells, for a caller that goes on from it and its weights; one that cannot be used is refused."""
+    from safetensors import SafetensorError
+
+    path = folder / _SNAPSHOT
+    if not path.exists():
+        raise UnknownName(
+            f"There is no unfinished run of {run}.", code="nothing_to_resume", hint="Omit --resume to start one."
+        )
+    try:
+        yield json.loads(read_regular(path))
+    except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
+        raise Damaged(
+            f"The snapshot in {str(folder)!r} cannot be used: {error}.",
+            code="damaged_snapshot",
+            hint="Delete that folder and start again without --resume.",
+        ) from error
 
 
 def drop_snapshot(folder: Path, *, but: str = "") -> None:

@@ -20,10 +20,10 @@ import numpy as np
 from headway.kits.offline.clone.policy import EXPLORE, Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.knobs import CloneKnobs
-from headway.kits.offline.transitions import Singles, Transitions, read_log
+from headway.kits.offline.transitions import Singles, Transitions, read_log, resumed
 from headway.kits.practice import Network, Shape
 from headway.learn import checked
-from headway.nouns import Encoder, Experience, Floats, InvalidInput, InvalidSettings, Learned, Policy, Progress
+from headway.nouns import Encoder, Experience, Floats, InvalidSettings, Learned, Policy, Progress
 
 _LEAST_TUNE = 20
 _PATIENCE = 6
@@ -47,7 +47,9 @@ class CloneLearner:
     ) -> Learned:
         """`resume`: a `clone` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
-        before = _before(resume, wanted)
+        before = resumed(resume, Clone)
+        if before is not None:
+            wanted["hidden"] = tuple(len(biases) for biases in before.actor.biases[:-1])
         known = None if before is None else (before.features, before.arms.names)
         log = read_log(experience, self.encoder, most=int(wanted["fit_rows"]), before=known)
         train, tune = log.train, log.tune
@@ -164,19 +166,6 @@ def _widened(policy: Clone, outputs: int) -> dict[str, Floats]:
     tensors[f"policy.w{last}"] = np.concatenate([weight, np.tile(weight.mean(axis=0), (more, 1))])
     tensors[f"policy.b{last}"] = np.concatenate([bias, np.full(more, bias.mean())])
     return tensors
-
-
-def _before(resume: Policy | None, wanted: dict[str, Any]) -> Clone | None:
-    if resume is None:
-        return None
-    if not isinstance(resume, Clone):
-        raise InvalidInput(
-            f"A {resume.family!r} policy cannot be resumed here.",
-            code="not_resumable",
-            hint="Resume a policy of the family clone, or omit the resume option.",
-        )
-    wanted["hidden"] = tuple(len(biase) for biase in resume.actor.biases[:-1])
-    return resume
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from headway.decide import Explorer
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
-from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log
+from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log, resumed
 from headway.kits.practice import Network, Shape, logged
 from headway.learn import checked
 from headway.nouns import Encoder, Experience, Floats, InvalidInput, Learned, Policy, Progress
@@ -59,7 +59,10 @@ class CQLLearner:
         """`resume`: a `cql` policy to continue from, with its features, network and arms."""
         wanted = _wanted(knobs)
         gamma = float(wanted["gamma"])
-        before = _before(resume, wanted)
+        before = resumed(resume, QNetwork)
+        if before is not None:
+            wanted["hidden"] = tuple(len(biases) for biases in before.members[0].biases[:-1])
+            wanted["members"] = len(before.members)
         known = None if before is None else (before.features, before.arms.names)
         log = read_log(experience, self.encoder, most=int(wanted["fit_rows"]), gamma=gamma, before=known)
         train, tune = log.train, log.tune
@@ -338,20 +341,6 @@ def _first(q: Floats, offered: Any) -> Floats:
     first = np.zeros_like(q)
     first[np.arange(len(q)), np.where(offered, q, -np.inf).argmax(axis=1)] = 1.0
     return first
-
-
-def _before(resume: Policy | None, wanted: dict[str, Any]) -> QNetwork | None:
-    if resume is None:
-        return None
-    if not isinstance(resume, QNetwork):
-        raise InvalidInput(
-            f"A {resume.family!r} policy cannot be resumed here.",
-            code="not_resumable",
-            hint="Resume a policy of the family cql, or omit the resume option.",
-        )
-    wanted["hidden"] = tuple(len(member) for member in resume.members[0].biases[:-1])
-    wanted["members"] = len(resume.members)
-    return resume
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
