@@ -46,8 +46,8 @@ def study(
     from headway.kits.reply.learn.data import RatedReply, divided, graded
     from headway.kits.reply.learn.kto import Kto
     from headway.kits.reply.learn.measure import distance, ranking
-    from headway.kits.reply.learn.ppo import Ppo
     from headway.kits.reply.learn.objective import Sft
+    from headway.kits.reply.learn.ppo import Ppo
     from headway.kits.reply.learn.trainer import Trainer
     from headway.kits.reply.learn.tuned import TunedModel
     from headway.prove.sequential import e_process
