@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from headway.nouns import doors
 from tests.architecture.rooms import ROOT, SOURCE, files, kits, rooms
 
 FRONT = {"headway", "headway.__main__", "headway.kits"}  # the package itself: its front, its command, its list of kits
@@ -70,6 +71,15 @@ def test_every_name_of_a_door_exists_and_is_no_module_by_accident(place: str) ->
         assert isinstance(found, ModuleType) == module, f"{place}.{name} is also the name of a module"
     with pytest.raises(AttributeError, match="has no attribute 'nothing_like_this'"):
         package.nothing_like_this  # noqa: B018
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_name_of_a_door_is_that_of_the_module_that_defines_it(place: str) -> None:
+    """Whoever imports such a module first puts it in the place of the function, for everybody after."""
+    package = importlib.import_module(place)
+    folder = Path(str(package.__file__)).parent
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert not [name for name, home in doors._listed(place).items() if name in modules and home != place]
 
 
 def test_a_name_loads_no_other_module_of_its_room() -> None:

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         joined as joined,
         seal as seal,
     )
-    from headway.observe.given import given as given
+    from headway.observe.given_signals import given as given
     from headway.observe.history import config_changes as config_changes, first_decision as first_decision
     from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
     from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there

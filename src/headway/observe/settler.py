@@ -17,7 +17,7 @@ from typing import Any
 from headway.nouns import Outcome, id_text, is_episode
 from headway.observe.database import Connection, Database, Row, chunks, placeholders
 from headway.observe.early_signals import expire
-from headway.observe.given import Given, signals_given
+from headway.observe.given_signals import Given, signals_given
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 from headway.observe.units import whole_signals
