@@ -222,6 +222,7 @@ def test_an_experiment_draws_a_policy_per_episode_and_keeps_to_it(tmp_path):
         for number in range(100):
             steps = episode(project, f"after-{number}", rng, {"a": 0.2, "b": 0.8}, steps=1 + number % 5)
             assert len({one.assigned for one in steps}) == 1
+            assert steps[0].exploration.endswith(f", {candidate} on 0.4 of episodes")
             drawn.append(steps[0].assigned)
             assert all(project.replay(one.id).exact for one in steps[:1])
         assert 25 <= drawn.count(candidate) <= 55

@@ -248,7 +248,7 @@ def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayE
     try:
         draws = pipeline.draw(situations, offered, seeds)
         if author:
-            by = f", {serving.share:g} of the episodes are {serving.canary}'s"
+            by = f", {serving.canary} on {serving.share:g} of episodes"
             draws = [draw._replace(assigned=author, exploration=draw.exploration + by) for draw in draws]
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
     except HeadwayError as error:
