@@ -125,6 +125,20 @@ def test_later_outcomes_are_applied_to_stored_blocks_and_stored_once_there_are_m
     assert columns_of(ground) == rows_of(ground)
 
 
+def test_many_outcomes_of_later_decisions_are_not_looked_at_again_for_the_stored_blocks(ground, decision, small_blocks):
+    ground.add(*(decision() for _ in range(9)))
+    seal(ground.database, route(ground))
+    for one in ground.add(*(decision() for _ in range(4))):
+        ground.store.signal([Signal(subject=one.id, name="solved", value=1.0, at=1.0)])
+        ground.store.signal([Signal(subject=one.id, name="solved", value=0.2, at=2.0)])
+        run(ground, judge=no_wait)
+        run(ground, judge=rejudge, again=True)
+    assert ground.query.frame("route").late()["log"].size > 4
+    assert seal(ground.database, route(ground)) == 0
+    assert ground.query.frame("route").late()["log"].size == 0
+    assert columns_of(ground) == rows_of(ground)
+
+
 @pytest.mark.parametrize("name", ["decided", "outcomes", "part group"])
 def test_a_damaged_block_and_one_of_another_version_are_read_from_rows_and_stored_again(
     ground, decision, small_blocks, monkeypatch, name

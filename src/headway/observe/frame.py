@@ -206,13 +206,17 @@ class TaskFrame:
         order = np.argsort(columns["log"])
         return _with(_joined(_DECIDED, decided), {name: column[order] for name, column in columns.items()})
 
+    def mark(self) -> int:
+        """The row of the outcome log up to which stored outcomes hold at least."""
+        rows = self._database.query("SELECT data FROM blocks WHERE task_id = ? AND name = 'mark'", (self._task_id,))
+        return int(bytes(rows[0][0])) if rows else 0
+
     def late(self) -> _Columns:
         """The outcome log after the mark."""
-        rows = self._database.query("SELECT data FROM blocks WHERE task_id = ? AND name = 'mark'", (self._task_id,))
         pages = self._database.pages(
             f"{_READ_LOG} task_id = ? AND seq > ? ORDER BY seq LIMIT ?",
             (self._task_id,),
-            after=int(bytes(rows[0][0])) if rows else 0,
+            after=self.mark(),
             size=_PAGE,
         )
         return _joined(_LOG, [_columns(_LOG, page) for page in pages])
@@ -286,8 +290,10 @@ def seal(
     mark = int(database.query("SELECT COALESCE(MAX(seq), 0) FROM settled WHERE task_id = ?", (task_id,))[0][0])
     sql = "SELECT number FROM blocks WHERE task_id = ? AND name = 'outcomes'"
     known = {int(number) for (number,) in database.query(sql, (task_id,))}
-    late = frame.late() if known else _columns(_LOG, ())
-    touched = set(np.unique(late["decision"] // BLOCK).tolist() if late["log"].size > _LATE else ())
+    sql = "SELECT COUNT(*) FROM settled WHERE task_id = ? AND seq > ?"
+    many = bool(known) and int(database.query(sql, (task_id, frame.mark()))[0][0]) > _LATE
+    late = frame.late() if many else _columns(_LOG, ())
+    touched = set(np.unique(late["decision"] // BLOCK).tolist())
     for number in frame.numbers():
         if number >= last // BLOCK:
             break
@@ -300,7 +306,7 @@ def seal(
         stored += 1
         if progress is not None:
             progress(int(block.seq[-1]))
-    if stored and (touched or not known):
+    if touched or (stored and not known):
         frame.keep(_MARK, {"mark": str(mark).encode()})
     return stored
 

@@ -122,7 +122,7 @@ class Opened:
             )
             task_id = self.query.name_id("task", task)
             keep_totals(self.database, task_id)
-            if self.query.last_decision(task) >= BLOCK:
+            if (written or task not in self._sealed) and self.query.last_decision(task) >= BLOCK:
                 from headway.observe import seal  # numpy
 
                 seal(self.database, task_id, check=task not in self._sealed)
