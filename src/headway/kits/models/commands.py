@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb, written
+from headway.nouns import InvalidInput
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
@@ -38,7 +39,6 @@ def add(session: Session, targets: tuple[str, ...], name: str, revision: str, ag
     converted once. A model that is already here is checked, and rebuilt if it is damaged.
     """
     from headway.kits import models as store
-    from headway.nouns import InvalidInput
 
     if name and len(targets) > 1:
         raise InvalidInput(

@@ -17,6 +17,7 @@ import click
 from headway.cli import Output, Session, renders, verb, written
 from headway.files import read_regular
 from headway.kits.reply.settings import reply_settings
+from headway.nouns import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from headway.kits.models import Turn
@@ -100,8 +101,6 @@ def _rows(project: Project, task: str) -> Iterator[dict[str, Any]]:
 
 def _task(project: Project, role: str) -> str:
     """The reply task of a role; by default the first that is declared."""
-    from headway.nouns import UnknownName, did_you_mean
-
     tasks = [task.name for task in project.settings.tasks.values() if task.kind == "reply"]
     if role in tasks or (not role and tasks):
         return role or tasks[0]
@@ -116,8 +115,6 @@ def _task(project: Project, role: str) -> str:
 
 
 def _prompts(path: Path) -> list[str]:
-    from headway.nouns import InvalidInput
-
     try:
         lines = read_regular(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -181,7 +178,6 @@ class _Talk:
         """What the first reply will wait for, or what is missing; empty if the model is there."""
         from headway.kits.reply.client import LanguageWorker
         from headway.kits.reply.wire import base_of
-        from headway.nouns import Unavailable
 
         if base in self.project.settings.upstreams:
             return ""
@@ -194,8 +190,6 @@ class _Talk:
 
     def answer_all(self, prompts: list[str]) -> None:
         """Answer prompts that do not belong together, to be rated later."""
-        from headway.nouns import InvalidInput
-
         replies = []
         for text in prompts:
             self.turns, self.episode = [], self._new_episode()
@@ -237,7 +231,6 @@ class _Talk:
     def _answer(self, text: str) -> AnsweredTurn | None:
         from headway.kits.models import Turn
         from headway.kits.reply.answer import answer
-        from headway.nouns import HeadwayError
 
         turns = [*self.turns, Turn("user", text)]
 
@@ -265,7 +258,6 @@ class _Talk:
     def _rate(self, decision: str) -> bool:
         """Ask for a rating until there is one, or none is wanted; False: the input has ended."""
         from headway.kits.reply.ratings import rate, withdraw
-        from headway.nouns import HeadwayError
 
         while True:
             key = self._key(f"[{_KEYS}] ")
@@ -301,7 +293,6 @@ class _Talk:
     def _command(self, text: str) -> bool:
         """Obey a command; False ends the conversation."""
         from headway.kits.reply.ratings import rate, withdraw
-        from headway.nouns import HeadwayError, InvalidInput
 
         word, *rest = text.split()
         try:
@@ -332,8 +323,6 @@ class _Talk:
 
     def _numbered(self, number: str) -> str:
         """The decision of a line of /history, where 1 is the latest; or an id."""
-        from headway.nouns import UnknownName
-
         if number.startswith("dec_"):
             return number
         rows = list(_rows(self.project, self.task))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Output, Session, renders, verb
+from headway.nouns import Unavailable
 
 if TYPE_CHECKING:
     from headway.kits.models import Completion, Generator, Prompt
@@ -104,7 +105,6 @@ def _texts(out: Output, generated: GeneratedTexts) -> None:
 def _generator(session: Session, model: str, device: str) -> Generator:
     """The project's worker if one is running, else the model in this process."""
     from headway.kits.reply.client import LanguageWorker
-    from headway.nouns import Unavailable
 
     worker = LanguageWorker(session.folder, model)
     try:
