@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import headway
-from headway.kits.offline.tradeoff import Tradeoff, tradeoff
-from headway.kits.offline.tradeoff_rows import traded
+from headway.kits.offline.tradeoff import Tradeoff, traded, tradeoff
 from headway.nouns.errors import InvalidInput, UnknownName
 
 ARMS = ("small", "large")

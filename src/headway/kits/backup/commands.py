@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -59,15 +59,7 @@ class ProjectBackup:
 
 
 def _record(done: str, session: Session, file: Path, content: BackupContent) -> ProjectBackup:
-    return ProjectBackup(
-        done=done,
-        file=str(file),
-        folder=str(session.folder.resolve()),
-        files=content.files,
-        bytes=content.bytes,
-        decisions=content.decisions,
-        policies=content.policies,
-    )
+    return ProjectBackup(done=done, file=str(file), folder=str(session.folder.resolve()), **asdict(content))
 
 
 @renders(ProjectBackup)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
 
@@ -27,9 +27,7 @@ def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None
         with session.out.progress() as progress:
             report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
         session.synthetic(project, task)
-    session.show(
-        SyntheticLog(task=task, world=world, seed=seed, rows=report.rows, stored=report.stored, already=report.already)
-    )
+    session.show(SyntheticLog(**asdict(report)))
     session.next(f"headway {'rewards analyze' if world in WORLDS else 'learn'} {task}")
 
 

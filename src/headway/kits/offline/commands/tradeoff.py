@@ -14,8 +14,7 @@ from headway.cli import Column, Output, RecordTable, Session, picture, renders, 
 from headway.nouns import money
 
 if TYPE_CHECKING:
-    from headway.kits.offline.tradeoff import Tradeoff, TradeoffPoint
-    from headway.kits.offline.tradeoff_rows import TradedSignals
+    from headway.kits.offline.tradeoff import TradedSignals, Tradeoff, TradeoffPoint
 
 
 @verb(
@@ -45,7 +44,7 @@ def tradeoff(
     With --at-least, the weight at which the cheapest policy still keeps that share of an arm's quality (one-sided 90%):
     put it into the task's reward, learn, and prove.
     """
-    from headway.kits.offline.tradeoff_rows import traded, traded_signals
+    from headway.kits.offline.tradeoff import traded, traded_signals
 
     with session.project() as project:
         signals = traded_signals(project, task, quality, cost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -36,17 +36,8 @@ def validate(session: Session, file: Path, sandbox: str, workers: int) -> int:
     begun = time.perf_counter()
     with judges(sandbox, workers) as (run, used), session.out.progress() as progress:
         result = validated(problems, file, run, progress)
-    session.show(
-        ValidatedFile(
-            file=str(file),
-            problems=result.problems,
-            solutions=result.solutions,
-            judged=result.judged,
-            sandbox=used,
-            seconds=time.perf_counter() - begun,
-            broken=result.broken,
-        )
-    )
+    seconds = time.perf_counter() - begun
+    session.show(ValidatedFile(file=str(file), sandbox=used, seconds=seconds, **asdict(result)))
     if result.broken:
         return 1
     session.next(f"headway sim run --tasks {quote(str(file))}")
