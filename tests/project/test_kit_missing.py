@@ -10,7 +10,8 @@ import pytest
 from headway.loop.due import Due, Marks, due
 from headway.nouns.errors import UnknownName
 from headway.nouns.protocols import Learned
-from headway.project import Project, add_bundle, add_candidate, record_change
+from headway.project import Project, add_bundle, record_change
+from headway.project.publish import add_candidate
 
 TOML = """
 [tasks.route]
