@@ -148,7 +148,7 @@ PLAIN = {"name", "summary", "api", "needs"}
 
 
 def test_every_field_of_a_passport_is_checked() -> None:
-    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases", "explains"}
+    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases", "explains", "starts", "outages"}
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
@@ -168,6 +168,8 @@ def test_routes_checks_and_erasers_of_a_passport_exist(kit: Kit) -> None:
         takes(load(path), "project", "decision")
     for path in kit.erases:
         takes(load(path), "project", "going")
+    for path in (*kit.starts, *kit.outages):
+        takes(load(path), "project")
     assert kit.summary.endswith(".")
 
 

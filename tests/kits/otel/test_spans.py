@@ -88,8 +88,10 @@ def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
     assert failed.attributes["error.type"] == "upstream_status"
     assert failed.attributes["http.response.status_code"] == 500
     assert not failed.status.is_ok
+    assert (failed.attributes["headway.decision"], failed.attributes["headway.attempt"]) == (body["id"], 0)
     assert span.attributes is not None
     assert span.attributes["gen_ai.response.id"] == span.attributes["headway.decision"] == body["id"]
+    assert span.attributes["headway.attempt"] == 1
     assert span.attributes["gen_ai.operation.name"] == "chat"
     assert span.attributes["gen_ai.provider.name"] == "openai"
     assert span.attributes["gen_ai.request.model"] == "large-model"

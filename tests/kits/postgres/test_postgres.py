@@ -15,6 +15,7 @@ from headway.nouns.records import Outcome, Signal
 from headway.observe.engines import open_database
 from headway.observe.names import Interner
 from headway.observe.settler import settle
+from headway.observe.signals import put_signal
 from tests.observe.conftest import lay, make
 from tests.postgres import Server
 
@@ -56,9 +57,9 @@ def test_with_the_lock_the_second_writer_waits_and_no_row_is_lost(ground, place)
     order, inside, go_on = [], threading.Event(), threading.Event()
 
     def slowly(connection):
-        other.store._put_signal(
+        put_signal(
             connection, Interner(connection, {}, {}),
-            Signal(subject=second.id, name="solved", value=1.0, at=1.0), bytes.fromhex(second.id[4:]), False,
+            Signal(subject=second.id, name="solved", value=1.0, at=1.0), bytes.fromhex(second.id[4:]),
         )  # fmt: skip
         inside.set()
         assert go_on.wait(20)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from headway.nouns import Decision, MissingExtra, Signal
+from headway.nouns import Decision, MissingExtra, Signal, is_episode
 from headway.project import Project
 from headway.settings import Upstream
 
@@ -83,14 +83,14 @@ class Spans:
                 "gen_ai.operation.name": operation,
                 "gen_ai.provider.name": provider,
                 "gen_ai.request.model": upstream.model,
-                "gen_ai.response.id": decision.id,
+                "gen_ai.response.id": _answered_as(decision),
                 "server.address": address.hostname or "",
                 "server.port": address.port or (443 if address.scheme == "https" else 80),
                 "headway.upstream": upstream.name,
                 **_about(decision),
             },
         )
-        self._remember(decision.id, span)
+        self._remember(_answered_as(decision), span)
         return CallSpan(span, _ANSWERS)
 
     def heard(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
@@ -100,7 +100,7 @@ class Spans:
         for decision in decisions:
             at = int(decision.at * 1e9)
             span = self._tracer.start_span(f"decide {decision.task}", attributes=_about(decision), start_time=at)
-            self._remember(decision.id, span)
+            self._remember(_answered_as(decision), span)
             span.end(max(at, time.time_ns()))
         for one in signals:
             if one.value is None:
@@ -126,9 +126,15 @@ class Spans:
             self._decided.popitem(last=False)
 
 
+def _answered_as(decision: Decision) -> str:
+    """The id that the client knows: that of the request, which its first decision has."""
+    return decision.unit if decision.position and not is_episode(decision.unit) else decision.id
+
+
 def _about(decision: Decision) -> dict[str, Any]:
     attributes: dict[str, Any] = {
-        "headway.decision": decision.id,
+        "headway.decision": _answered_as(decision),
+        "headway.attempt": decision.position,
         "headway.task": decision.task,
         "headway.action": decision.action,
         "headway.policy": decision.policy,
