@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.kits import models
 from headway.kits.reply.kept import KeptReply, kept
@@ -15,9 +15,11 @@ from headway.kits.reply.memory import LikedReply
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import InvalidInput, PolicyRef, Settled, Unavailable
-from headway.project import Project
 from headway.reward import SAFETY_FLAG
-from headway.settings import TaskSettings
+
+if TYPE_CHECKING:
+    from headway.project import Project
+    from headway.settings import TaskSettings
 
 _CHAMPIONS = 3
 _OTHERS = 16  # liked replies of each other role
