@@ -15,6 +15,7 @@ the same world with a better candidate and the recommended cure: a gate that nev
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
+from typing import IO
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -85,7 +87,7 @@ def measure(
             key = playing[future]
             endings[key] = ending = future.result()
             if resume is not None:
-                with resume.open("a", encoding="utf-8") as file:
+                with _opened(resume, "at") as file:
                     file.write(json.dumps({"key": key, "seed": seed, "ending": asdict(ending)}) + "\n")
             if done % 50 == 0 or done == len(missing):
                 passed = time.monotonic() - started
@@ -107,8 +109,14 @@ def _kept(resume: Path | None, seed: int) -> dict[Key, Ending]:
     """Replications that an earlier run of the same seed has kept."""
     if resume is None or not resume.exists():
         return {}
-    rows = (json.loads(line) for line in resume.read_text("utf-8").splitlines())
+    with _opened(resume, "rt") as file:
+        rows = [json.loads(line) for line in file]
     return {tuple(row["key"]): Ending(**row["ending"]) for row in rows if row["seed"] == seed}
+
+
+def _opened(resume: Path, mode: str) -> IO[str]:
+    """The file of kept replications, compressed if its name ends in .gz."""
+    return gzip.open(resume, mode, encoding="utf-8") if resume.suffix == ".gz" else resume.open(mode, encoding="utf-8")  # type: ignore[return-value]
 
 
 def parser(description: str) -> argparse.ArgumentParser:

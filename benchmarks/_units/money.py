@@ -7,7 +7,7 @@ from math import isclose
 
 from _situations.client import Client
 
-from _requests.world import KINDS, SETTINGS, Requests, Truth
+from _units.world import KINDS, SETTINGS, Requests, Truth
 from headway.nouns.worth import Measure, TaskWorth
 from headway.observe import recent
 from headway.project import Project

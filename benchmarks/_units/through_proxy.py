@@ -23,7 +23,7 @@ import httpx
 from openai import APIError, OpenAI
 
 import headway
-from _requests.scripted import Act, Served, ServedCall
+from _units.scripted import Act, Served, ServedCall
 from headway.nouns import Decision
 from headway.project import Project, outages
 

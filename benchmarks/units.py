@@ -1,10 +1,10 @@
 """Do requests and episodes count as what they are: counts, money, quality and proofs, where upstreams fail?
 
-    python benchmarks/requests.py --json                    1,000 projects for money, 200 for each proof
-    python benchmarks/requests.py --quick                   40 and 10
-    python benchmarks/requests.py --only money              one of: money, rescue, "canary by episode", …
-    python benchmarks/requests.py --resume FILE             keeps every project in FILE and continues it
-    python benchmarks/requests.py --proxy 20 --json         20 projects through a real server and the OpenAI SDK
+    python benchmarks/units.py --json                    1,000 projects for money, 200 for each proof
+    python benchmarks/units.py --quick                   40 and 10
+    python benchmarks/units.py --only money              one of: money, rescue, "canary by episode", …
+    python benchmarks/units.py --resume FILE             keeps every project in FILE and continues it
+    python benchmarks/units.py --proxy 20 --json         20 projects through a real server and the OpenAI SDK
 
 Every project is used through `headway.Project`, as the proxy uses it, with outages, fallbacks, retries, timeouts, cut
 streams and clients that leave. Its counts and its money must equal what was really made and paid; the 95% intervals of
@@ -24,7 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _contract import arguments, finish, say
-from _requests.measure import figures, keys, measure
+from _units.measure import figures, keys, measure
 
 __all__ = ["parser", "run"]
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
 
 def through_proxy(projects: int, seed: int) -> dict[str, float]:
     """Projects whose every number is compared with what model servers and client have really seen."""
-    from _requests.through_proxy import play
+    from _units.through_proxy import play
 
     compared, wrong = 0, list[str]()
     for place in range(projects):
@@ -71,7 +71,7 @@ def through_proxy(projects: int, seed: int) -> dict[str, float]:
 
 def main() -> None:
     options = parser((__doc__ or "").partition("\n")[0]).parse_args()
-    finish("requests", run(options), {}, as_json=options.json)
+    finish("units", run(options), {}, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The simulated projects of benchmarks/requests.py: single ones, and what their figures say."""
+"""The simulated projects of benchmarks/units.py: single ones, and what their figures say."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks are scripts: they import one another by bare name
 
-from _requests.measure import Key, figures, keys, measure  # noqa: E402
-from _requests.money import money  # noqa: E402
-from _requests.proofs import CONTROLS, TRIALS, episodes  # noqa: E402
-from _requests.world import KINDS  # noqa: E402
+from _units.measure import Key, figures, keys, measure  # noqa: E402
+from _units.money import money  # noqa: E402
+from _units.proofs import CONTROLS, TRIALS, episodes  # noqa: E402
+from _units.world import KINDS  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(len(KINDS)))

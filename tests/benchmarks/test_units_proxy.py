@@ -1,4 +1,4 @@
-"""benchmarks/requests.py --proxy: projects through a real server, compared with what the model servers saw."""
+"""benchmarks/units.py --proxy: projects through a real server, compared with what the model servers saw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benchmarks"))
 
-from _requests.through_proxy import play
+from _units.through_proxy import play
 
 
 def test_every_number_of_a_small_project_equals_the_truth() -> None:

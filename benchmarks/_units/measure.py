@@ -1,4 +1,4 @@
-"""Play the simulated projects of `requests.py` in several processes, and turn them into figures."""
+"""Play the simulated projects of `units.py` in several processes, and turn them into figures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from _requests.money import money
-from _requests.proofs import CONTROLS, TRIALS
+from _units.money import money
+from _units.proofs import CONTROLS, TRIALS
 
 __all__ = ["Key", "figures", "keys", "measure"]
 
