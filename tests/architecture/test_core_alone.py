@@ -67,7 +67,4 @@ def test_some_tests_of_the_core_pass_without_other_kits(alone: Path) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_tests_of_the_core_pass_without_other_kits(alone: Path, folder: str) -> None:
-    passed = re.search(r"(\d+) passed", run_tests(alone, f"tests/{folder}"))
-    skipped = re.search(r"(\d+) skipped", passed.string) if passed else None
-    assert passed is not None
-    assert int(passed[1]) > 2 * int(skipped[1] if skipped else 0), "most of them are the core's own"
+    assert re.search(r"[1-9]\d* passed", run_tests(alone, f"tests/{folder}"))

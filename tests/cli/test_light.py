@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 
+@pytest.mark.kits("*")
 def test_no_command_ends_in_a_traceback_without_the_extras(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.cli.light", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False

@@ -16,6 +16,7 @@ from headway.nouns.ids import keyed_id
 from tests.serve.conftest import Running
 from tests.serve.test_keys import bearer, heeded, make
 
+pytestmark = pytest.mark.kits("grow")
 TOML = """
 [tasks.ask]
 unit = "request"

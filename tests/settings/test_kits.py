@@ -93,11 +93,13 @@ def test_a_kit_adds_kinds_families_encoders_and_action_sets() -> None:
     assert 'or "moves"' in refused('[tasks.a]\nactions = "mutations"\n').message
 
 
+@pytest.mark.kits("*")
 def test_built_in_kits_are_available_without_being_named() -> None:
     loaded = parse('[tasks.a]\nfamily = "cql"\nencoder = "minilm+structure"\nactions = "mutations"\n', None)
     assert loaded.task("a").actions[0] == "try-catch-style"
 
 
+@pytest.mark.kits("*")
 def test_a_reply_task_is_rated_by_stars_or_thumbs() -> None:
     task = parse('[tasks.a]\nkind = "reply"\nsystem = """Be brief.\nBe kind."""\n', None).task("a")
     assert (task.family, task.own.base, task.own.system) == ("language", "smollm2", "Be brief.\nBe kind.")
@@ -106,6 +108,7 @@ def test_a_reply_task_is_rated_by_stars_or_thumbs() -> None:
     assert refused('[tasks.a]\nkind = "reply"\nsystem = 3\n', None).code == "settings_bad_value"
 
 
+@pytest.mark.kits("*")
 def test_the_default_family_of_a_ranking_is_one_that_exists() -> None:
     assert parse('[tasks.a]\nkind = "ranking"\n', None).task("a").family == "ranker"
     assert parse('[tasks.a]\nkind = "ranking"\nfamily = "bandit"\n', None).task("a").family == "bandit"

@@ -1,4 +1,4 @@
-"""Options of the kit: `headway decide --mask`, and `headway init --kind factored --head`."""
+"""Options of the kit: `--mask` of `headway decide`, and `--head` of `headway init --kind factored`."""
 
 from __future__ import annotations
 
