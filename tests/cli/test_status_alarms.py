@@ -20,7 +20,7 @@ def test_status_shows_an_open_alarm_and_a_failed_alert(empty: Path) -> None:
         jobs = Jobs(project.database)
         job = jobs.begin(KIND, {"task": "route"}, worker="watch", now=1.0, lease_s=1.0)
         error = {"code": "alert_failed", "message": "The webhook answered 500.", "hint": ""}
-        jobs.finish(job.seq, {"task": "route", "error": error}, worker="watch", now=2.0, failed=True)
+        jobs.finish(job.job, {"task": "route", "error": error}, worker="watch", now=2.0, failed=True)
     shown = headway("-C", empty, "status")
     everything = shown.out + shown.err
     assert "alarm: route: 'large' earns 0.35 instead of 0.75 since 2025-06-15" in everything

@@ -197,8 +197,8 @@ def test_learning_requested_from_the_server_is_done(tmp_path, watching):
     good = jobs.add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
     bad = jobs.add("learn", {"task": "route", "family": "nonsense", "seed": None}, now=2.0)
     watch._between()
-    assert jobs.get(good.seq).result["policy"] in [entry.policy for entry in watch.project.ledger.entries("route")]
-    assert (jobs.get(bad.seq).state, jobs.get(bad.seq).result["error"]["code"]) == ("failed", "family_missing")
+    assert jobs.get(good.job).result["policy"] in [entry.policy for entry in watch.project.ledger.entries("route")]
+    assert (jobs.get(bad.job).state, jobs.get(bad.job).result["error"]["code"]) == ("failed", "family_missing")
 
 
 def test_the_work_of_a_killed_watch_is_ended_or_queued_again(tmp_path, watching):
@@ -209,8 +209,8 @@ def test_the_work_of_a_killed_watch_is_ended_or_queued_again(tmp_path, watching)
     jobs.claim("watch", now=1.0, lease_s=1e9, kinds=("learn",))
     watch.__exit__(None, None, None)
     again = Jobs(watching().project.database)
-    assert (again.get(cycle.seq).state, again.get(cycle.seq).result["error"]["code"]) == ("failed", "interrupted")
-    assert again.get(asked.seq).state == "queued"
+    assert (again.get(cycle.job).state, again.get(cycle.job).result["error"]["code"]) == ("failed", "interrupted")
+    assert again.get(asked.job).state == "queued"
 
 
 def test_a_task_that_repeatedly_ends_the_process_has_to_wait(tmp_path, watching):

@@ -40,7 +40,7 @@ def test_one_watch_learns_for_all_machines_and_another_is_refused(tmp_path: Path
             assert check.done.learned
             job = Jobs(project.database).add("learn", {"task": "route", "family": None, "seed": 5}, now=1.0)
             watch._between()
-            assert Jobs(project.database).get(job.seq).state == "done"
+            assert Jobs(project.database).get(job.job).state == "done"
         assert [entry.kind for entry in project.ledger.entries("route")][:1] == ["candidate"]
         assert not worker_there(project.database)
 

@@ -99,7 +99,7 @@ def test_writes_after_a_copy_continue_the_numbering(embedded, shared):
     with embedded.database.transaction() as here, shared.transaction() as there:
         for table in ("decisions", "jobs", "signals"):
             assert embedded.database.counter(here, table) == shared.counter(there, table) > 0
-    assert Jobs(shared).add("learn", {}, now=1.0).seq == 2, "number 1 was used before the copy"
+    assert Jobs(shared).add("learn", {}, now=1.0).job == 2, "number 1 was used before the copy"
 
 
 @pytest.mark.kits("postgres")

@@ -78,10 +78,10 @@ def test_jobs_are_claimed_in_order_by_one_worker_each(database: Database) -> Non
     first, second = (jobs.add("learn", {"task": name}, now=1.0, key="page") for name in ("a", "b"))
     claimed = jobs.claim("w1", now=2.0, lease_s=10.0)
     assert claimed is not None
-    assert (claimed.seq, claimed.state, claimed.body, claimed.key) == (first.seq, "running", {"task": "a"}, "page")
+    assert (claimed.job, claimed.state, claimed.body, claimed.key) == (first.job, "running", {"task": "a"}, "page")
     other = jobs.claim("w2", now=2.0, lease_s=10.0)
     assert other is not None
-    assert other.seq == second.seq
+    assert other.job == second.job
     assert jobs.claim("w3", now=3.0, lease_s=10.0) is None
     assert jobs.claim("w3", now=3.0, lease_s=10.0, kinds=("update",)) is None
 
@@ -93,12 +93,12 @@ def test_one_request_per_task_waits_and_a_key_may_make_six_a_minute(database: Da
         return jobs.request("learn", {"task": task, "seed": seed}, now=now, key=key, per_minute=6)
 
     first = request("a", 0.0)
-    assert request("a", 1.0).seq == first.seq
+    assert request("a", 1.0).job == first.job
     with pytest.raises(Conflict) as queued:
         request("a", 1.0, seed=2)
     assert queued.value.code == "job_queued"
     assert jobs.claim("w", now=1.0, lease_s=60) is not None
-    assert request("a", 2.0).seq > first.seq  # the first one runs: rows that it does not see may have come
+    assert request("a", 2.0).job > first.job  # the first one runs: rows that it does not see may have come
     for task in "bcde":
         request(task, 3.0)
     with pytest.raises(Busy) as limited:
@@ -110,7 +110,7 @@ def test_one_request_per_task_waits_and_a_key_may_make_six_a_minute(database: Da
 
 def test_a_job_with_an_expired_lease_goes_to_another_worker(database: Database) -> None:
     jobs = Jobs(database)
-    seq = jobs.add("learn", {}, now=1.0).seq
+    seq = jobs.add("learn", {}, now=1.0).job
     jobs.claim("w1", now=1.0, lease_s=10.0)
     jobs.progress(seq, 5, 10, worker="w1", now=9.0, lease_s=10.0)
     assert jobs.claim("w2", now=18.0, lease_s=10.0) is None

@@ -120,4 +120,8 @@ def test_the_totals_by_day_are_stored_and_only_later_rows_are_read(ground, decis
         connection.execute("UPDATE decisions SET at = 0")
     ground.add(decision(at=START + 2 * DAY_S))
     days = by_day(ground.database, ground.query, "route", since=START)
-    assert [row[1:] for row in days] == [(1, 1, 1, 1.0), (1, 0, 0, None), (2, 0, 0, None)]
+    assert [(day.decisions, day.signals, day.rewarded, day.reward) for day in days] == [
+        (1, 1, 1, 1.0),
+        (1, 0, 0, None),
+        (2, 0, 0, None),
+    ]

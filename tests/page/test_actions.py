@@ -210,9 +210,9 @@ def test_the_background_is_told_in_sentences_once_and_a_failed_job_says_why(own:
         jobs = Jobs(project.database)
         for result in ({"summary": "Learned bandit@4f2a. Too early."}, {"summary": "Learned bandit@4f2a. Too early."}):
             job = jobs.begin("cycle", {"task": "route"}, worker="w", now=project.clock(), lease_s=60)
-            jobs.finish(job.seq, {"task": "route", **result}, worker="w", now=project.clock())
+            jobs.finish(job.job, {"task": "route", **result}, worker="w", now=project.clock())
         job = jobs.begin("cycle", {"task": "route"}, worker="w", now=project.clock(), lease_s=60)
-        jobs.finish(job.seq, {"task": "route", "error": failure}, worker="w", now=project.clock(), failed=True)
+        jobs.finish(job.job, {"task": "route", "error": failure}, worker="w", now=project.clock(), failed=True)
     page = tab(own)
     section = page.locator("section", has=page.get_by_role("heading", name="In the background"))
     section.get_by_text("The disk is full. Free some space.").wait_for()

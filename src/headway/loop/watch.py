@@ -195,13 +195,13 @@ class Watch:
         try:
             done = cycle(project, task, work, marks, self._progress(jobs, job, task))
             took = time.monotonic() - started
-            page = pages.write(project.home / "reports", job.seq, done, at=started_at, took_s=took)
+            page = pages.write(project.home / "reports", job.job, done, at=started_at, took_s=took)
         except (Exception, Stopped) as error:
-            jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
+            jobs.finish(job.job, _error(error), worker=WORKER, now=self._clock(), failed=True)
             raise
         body = {**done.body(), "report": page, "seconds": round(took, 3)}
-        jobs.progress(job.seq, 100, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
-        jobs.finish(job.seq, body, worker=WORKER, now=self._clock())
+        jobs.progress(job.job, 100, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
+        jobs.finish(job.job, body, worker=WORKER, now=self._clock())
         return done
 
     def _failed(self, task: str, marks: Marks, error: Exception) -> TaskCheck:
@@ -291,9 +291,9 @@ class Watch:
                 )
             except Exception as error:  # noqa: BLE001 — one request must not end the loop
                 logger.warning("learn failed task=%s error=%s", task, error)
-                jobs.finish(job.seq, _error(error), worker=WORKER, now=self._clock(), failed=True)
+                jobs.finish(job.job, _error(error), worker=WORKER, now=self._clock(), failed=True)
                 continue
-            jobs.finish(job.seq, {"task": task, "policy": ref}, worker=WORKER, now=self._clock())
+            jobs.finish(job.job, {"task": task, "policy": ref}, worker=WORKER, now=self._clock())
             self._say(f"{task}: learned {ref} on request")
 
     # -- the project
@@ -365,7 +365,7 @@ class Watch:
             reported = now
             first, last = _PARTS.get(what, (20, 60))
             percent = first + int((last - first) * min(1.0, done / (of or rows)))
-            jobs.progress(job.seq, percent, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
+            jobs.progress(job.job, percent, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
 
         return report
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of the report. `ok` None: information, not a problem."""
+    """One check; `ok` is null where it only informs."""
 
     name: str
-    ok: bool | None
     found: str
+    ok: bool | None
     cure: str = ""

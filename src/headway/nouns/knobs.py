@@ -54,11 +54,6 @@ def knobs_of(kind: type[Any]) -> tuple[Knob, ...]:
     )
 
 
-def defaults_of(kind: type[Any]) -> Mapping[str, Any]:
-    """Name → default."""
-    return {one.name: one.default for one in knobs_of(kind)}
-
-
 def changed(family: str, base: K, given: Mapping[str, Any], choices: Mapping[str, Sequence[str]]) -> K:
     """The knobs with these changed; an unknown name, another type or word, or a number out of range is refused.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         spread_trained as spread_trained,
         spread_windows as spread_windows,
     )
-    from headway.observe.daily import by_day as by_day
+    from headway.observe.daily import Day as Day, by_day as by_day
     from headway.observe.damage import UNREADABLE as UNREADABLE, damaged as damaged
     from headway.observe.database import (
         Connection as Connection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from headway.observe.database import Database
@@ -9,11 +10,18 @@ from headway.observe.query import Query
 from headway.observe.rows import microseconds
 from headway.observe.totals import DAY, DayTotal, daily_totals
 
-Day = tuple[str, int, int, int, float | None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    day: str
+    decisions: int
+    signals: int
+    rewarded: int
+    reward: float | None  # the mean
 
 
 def by_day(database: Database, query: Query, task: str, *, since: float) -> list[Day]:
-    """(day, decisions, signals, rewarded, mean reward) per day in UTC, oldest first; empty days are omitted.
+    """Counts per day in UTC, oldest first; empty days are omitted.
 
     A decision, its signals and its reward all count on the day of the decision.
     """
@@ -23,12 +31,12 @@ def by_day(database: Database, query: Query, task: str, *, since: float) -> list
         if total.day >= first and total.decisions:
             days.setdefault(total.day, DayTotal(total.day, 0)).add(total)
     return [
-        (
-            _iso_date(day),
-            total.decisions,
-            total.signals,
-            total.rewards,
-            total.reward_sum / total.rewards if total.rewards else None,
+        Day(
+            day=_iso_date(day),
+            decisions=total.decisions,
+            signals=total.signals,
+            rewarded=total.rewards,
+            reward=total.reward_sum / total.rewards if total.rewards else None,
         )
         for day, total in sorted(days.items())
     ]

@@ -2,8 +2,8 @@
 
     job = jobs.add("learn", {"task": "route"}, now=clock())
     jobs.claim("worker-1", now=clock(), lease_s=60)      # the oldest that is queued, or whose lease expired
-    jobs.progress(job.seq, 400, 4000, now=clock(), lease_s=60)
-    jobs.finish(job.seq, {"policy": "bandit@4f2a"}, now=clock())
+    jobs.progress(job.job, 400, 4000, now=clock(), lease_s=60)
+    jobs.finish(job.job, {"policy": "bandit@4f2a"}, now=clock())
 
 An expired lease puts the job back in the queue, so work must be safe to repeat. A running worker holds a lock
 (`at_work`, `worker_there`), which is released at once if the worker is killed.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns import Busy, Conflict, UnknownName
+from headway.nouns import Busy, Conflict, Internal, Time, UnknownName
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 
@@ -29,17 +29,19 @@ _COLUMNS = "seq, kind, body, key, state, worker, done, total, result, at, ended"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    seq: int
+    """Work of a worker: queued, running, done or failed."""
+
+    job: int
     kind: str
-    body: Mapping[str, Any]
-    key: str  # the name of the API key that requested it
+    body: Internal[Mapping[str, Any]]
+    key: Internal[str]  # the name of the API key that requested it
     state: JobState
-    worker: str = ""
+    worker: Internal[str] = ""
     done: int = 0
     total: int | None = None
     result: Any = None
-    at: float = 0.0
-    ended: float | None = None
+    at: Time = 0.0
+    ended: Time | None = None
 
 
 class Jobs:
@@ -71,9 +73,9 @@ class Jobs:
                     return job
                 if job.body.get("task") == body.get("task"):
                     raise Conflict(
-                        f"Job {job.seq} of this task is queued already, with other settings.",
+                        f"Job {job.job} of this task is queued already, with other settings.",
                         code="job_queued",
-                        hint=f"Wait until it runs: GET /v1/jobs/{job.seq}",
+                        hint=f"Wait until it runs: GET /v1/jobs/{job.job}",
                     )
             times = self._database.query(
                 "SELECT at FROM jobs WHERE kind = ? AND key = ? AND at > ? ORDER BY at DESC LIMIT ?",
@@ -198,7 +200,7 @@ def _check_lease(connection: Connection, seq: int, worker: str) -> None:
 def _job(row: tuple[Any, ...]) -> Job:
     seq, kind, body, key, state, worker, done, total, result, at, ended = row
     return Job(
-        seq=seq,
+        job=seq,
         kind=kind,
         body=loads(body),
         key=key,

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from headway.nouns import Conflict, Decision, Detail, Ending, Signal, UnknownName, episode_id, id_bytes, is_episode
 from headway.observe.database import Connection, Database
 from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
-from headway.observe.episodes import step_in
 from headway.observe.insert import (
     INSERT,
     TOGETHER,
@@ -230,7 +229,7 @@ class Store:
                     code="episode_ended",
                     hint="Start another episode.",
                 )
-        step, position = step_in(connection, episode, name, situation.step, opening=opening)
+        step, position = _step_in(connection, episode, name, situation.step, opening=opening)
         return episode, step, position, None
 
     def keep_details(self, decision: str, kit: str, name: str, data: bytes) -> None:
@@ -332,3 +331,22 @@ class WriteTransaction:
 
     def signal(self, signal: Signal) -> int:
         return put_signal(self.connection, self.intern, signal, id_bytes(signal.subject))
+
+
+def _step_in(connection: Connection, episode: bytes, name: str, step: int | None, *, opening: bool) -> tuple[int, int]:
+    """The step of a new decision and its position, which is 0 for the first one; Conflict if the step is taken.
+
+    `opening`: it must be the first.
+    """
+    last = connection.execute("SELECT MAX(step) FROM decisions WHERE episode = ?", (episode,)).fetchone()[0]
+    if opening and last is not None:
+        raise Conflict(f"The episode {name!r} already has a draw.", code="draw_exists", hint="Read its first decision.")
+    if step is None:
+        step = 0 if last is None else last + 1
+    elif connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone():
+        raise Conflict(
+            f"Step {step} of the episode {name!r} is already decided.",
+            code="step_conflict",
+            hint=f"The next free step is {last + 1}; omit `step` to use it.",
+        )
+    return step, 0 if last is None else max(1, step)

@@ -39,6 +39,7 @@ _NAMES = {
     "Entry": "EntryAnswer", "WrittenWeight": "WeightAnswer",
     "Bucket": "BucketAnswer", "Part": "PartAnswer", "Recent": "RecentAnswer", "RunningMean": "MeanAnswer",
     "Alarm": "AlarmAnswer", "ExperimentState": "ExperimentAnswer",
+    "Finding": "FindingAnswer", "Job": "JobAnswer",
     "ExplainedCandidate": "CandidateAnswer", "Explanation": "ExplanationAnswer", "Measure": "MeasureAnswer",
     "NextStep": "NextStepAnswer", "Outcome": "OutcomeAnswer", "Signal": "SignalAnswer",
     "StoryEvent": "StoryEventAnswer", "TaskStatus": "TaskAnswer", "TaskStory": "StoryAnswer",

@@ -151,7 +151,7 @@ class Alerts:
         else:
             body["summary"] = f"told {' and '.join(results) or 'nobody: [alerts] is empty'}"
         try:
-            self._jobs.finish(sending.job.seq, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
+            self._jobs.finish(sending.job.job, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
         except HeadwayError as error:
             logger.warning("alert not recorded: %s", error)
         return True

@@ -145,8 +145,8 @@ def _ask_for_update(call: Call) -> int:
     server = call.server
     for job in server.jobs.latest():
         if job.kind == "update" and job.state in ("queued", "running"):
-            return job.seq
-    return server.jobs.add("update", {}, now=server.project.clock(), key=call.key).seq
+            return job.job
+    return server.jobs.add("update", {}, now=server.project.clock(), key=call.key).job
 
 
 @endpoint("POST", "/save", takes=NamedRequest, gives=dict[str, Any], errors=(404,), scope="train", optional=True)

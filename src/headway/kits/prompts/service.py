@@ -335,13 +335,13 @@ def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str],
         except HeadwayError as error:
             logger.warning("update failed code=%s", error.code)
             body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
-            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            jobs.finish(job.job, body, worker=worker, now=clock(), failed=True)
             continue
         except Exception as error:  # noqa: BLE001 — one request must not end the loop
             logger.warning("update failed error=%s", error)
             body = {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
-            jobs.finish(job.seq, body, worker=worker, now=clock(), failed=True)
+            jobs.finish(job.job, body, worker=worker, now=clock(), failed=True)
             continue
-        jobs.finish(job.seq, result, worker=worker, now=clock())
+        jobs.finish(job.job, result, worker=worker, now=clock())
         if "policy" in result:
             say(f"mutate-embedded: {result['policy']} decides now, after update {result['update_count']}")

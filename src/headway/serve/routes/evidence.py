@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns import Evidence, conclusion, rfc3339
-from headway.observe import by_day
+from headway.observe import Day, by_day
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import Task
 
@@ -87,14 +87,6 @@ def evidence(call: Call) -> Evidence:
     return stored
 
 
-class Day(msgspec.Struct, frozen=True, kw_only=True):
-    day: str
-    decisions: int
-    signals: int
-    rewarded: int
-    reward: float | None  # the mean
-
-
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     decisions: int
@@ -131,7 +123,6 @@ def _report(call: Call, task: str, days: int) -> ReportAnswer:
     if task in project.settings.tasks or not project.settings.declared:
         project.settle(task)
     counts = project.query.counts(task)
-    daily = by_day(project.database, project.query, task, since=project.clock() - days * 86_400)
     return ReportAnswer(
         task=task,
         decisions=counts.decisions,
@@ -142,8 +133,5 @@ def _report(call: Call, task: str, days: int) -> ReportAnswer:
         actions=project.query.by_action(task),
         first=None if counts.first_at is None else rfc3339(counts.first_at),
         last=None if counts.last_at is None else rfc3339(counts.last_at),
-        days=[
-            Day(day=day, decisions=decisions, signals=signals, rewarded=rewarded, reward=reward)
-            for day, decisions, signals, rewarded, reward in daily
-        ],
+        days=by_day(project.database, project.query, task, since=project.clock() - days * 86_400),
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import Unavailable, rfc3339
+from headway.nouns import Finding, Unavailable, rfc3339
 from headway.observe import Keys, Redactor
 from headway.project import WrittenWeight, write_weight
 from headway.serve.endpoints import Call, endpoint, strict
@@ -92,18 +92,9 @@ def keys(call: Call) -> KeysAnswer:
     )
 
 
-class FindingAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """One check; `ok` is null where it only informs."""
-
-    name: str
-    found: str
-    ok: bool | None
-    cure: str
-
-
 class CheckupAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
-    checks: list[FindingAnswer]
+    checks: list[Finding]
 
 
 class CheckupQuery(strict):

@@ -97,10 +97,7 @@ def _settings(settings: TaskSettings) -> SettingsAnswer:
         canary=settings.canary,
         gate=settings.gate,
         margin=settings.margin,
-        guards={
-            name: GuardAnswer(tolerance=guard.tolerance, direction=guard.direction, range=guard.range)
-            for name, guard in settings.guards.items()
-        },
+        guards=msgspec.convert(settings.guards, dict[str, GuardAnswer], from_attributes=True),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import TaskStatus, UnknownName, did_you_mean, rfc3339
+from headway.nouns import TaskStatus, UnknownName, did_you_mean
 from headway.observe import Job
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import matching
@@ -45,21 +45,8 @@ def _task(call: Call, status: TaskStatus) -> TaskStatus:
     return status
 
 
-class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Work of a worker: queued, running, done or failed."""
-
-    job: int
-    kind: str
-    state: str
-    done: int
-    total: int | None
-    result: Any
-    at: str
-    ended: str | None
-
-
 class JobsAnswer(msgspec.Struct, frozen=True):
-    jobs: list[JobAnswer]
+    jobs: list[Job]
 
 
 class LearnRequest(strict):
@@ -71,44 +58,31 @@ class LearnRequest(strict):
     "POST",
     "/v1/tasks/{task}/learn",
     takes=LearnRequest,
-    gives=JobAnswer,
+    gives=Job,
     status=202,
     errors=(404, 409),
     scope="train",
     optional=True,
 )
-def learn(call: Call, body: LearnRequest) -> JobAnswer:
+def learn(call: Call, body: LearnRequest) -> Job:
     """Request a new candidate from a worker; the job shows its progress."""
     name = call.server.project.settings.task(call.params["task"]).name
     call.server.need_worker()
     asked = {"task": name, "family": body.family, "seed": body.seed}
     now = call.server.project.clock()
-    return _job(call.server.jobs.request("learn", asked, now=now, key=call.key, per_minute=_LEARNS_PER_MINUTE))
+    return call.server.jobs.request("learn", asked, now=now, key=call.key, per_minute=_LEARNS_PER_MINUTE)
 
 
 @endpoint("GET", "/v1/jobs", gives=JobsAnswer, scope="train")
 def jobs(call: Call) -> JobsAnswer:
     """The latest jobs, newest first."""
-    return JobsAnswer([_job(job) for job in call.server.jobs.latest()])
+    return JobsAnswer(call.server.jobs.latest())
 
 
-@endpoint("GET", "/v1/jobs/{job}", gives=JobAnswer, errors=(404,), scope="train")
-def job(call: Call) -> JobAnswer:
+@endpoint("GET", "/v1/jobs/{job}", gives=Job, errors=(404,), scope="train")
+def job(call: Call) -> Job:
     """One job."""
     number = call.params["job"]
     if not (number.isascii() and number.isdigit() and len(number) < 18):
         raise UnknownName(f"There is no job {number[:40]!r}.", code="unknown_job")
-    return _job(call.server.jobs.get(int(number)))
-
-
-def _job(job: Job) -> JobAnswer:
-    return JobAnswer(
-        job=job.seq,
-        kind=job.kind,
-        state=job.state,
-        done=job.done,
-        total=job.total,
-        result=job.result,
-        at=rfc3339(job.at),
-        ended=None if job.ended is None else rfc3339(job.ended),
-    )
+    return call.server.jobs.get(int(number))
