@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -21,8 +22,13 @@ url = os.environ.get("HEADWAY_URL") or json.loads(started.read_text("utf-8"))["u
 def post(path: str, body: dict) -> dict:
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(url + path, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read() or b"{}")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:  # the server says what is wrong, and what to do
+        sys.exit(f"{url}{path} answered {error.code}: {error.read().decode('utf-8', 'replace')}")
+    except OSError as error:
+        sys.exit(f"No server answers at {url}: {error}. Is `headway up` running in this folder?")
 
 
 right, count = 0, int(sys.argv[1])

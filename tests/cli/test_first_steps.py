@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.kits.demo.planted import holds_project, prepare
+from headway.settings import load
 from tests.cli.terminal import headway
 
 TOML = """
@@ -43,6 +44,63 @@ def test_init_says_what_the_weights_mean_and_its_next_command_runs(empty: Path) 
     done = headway("-C", empty, "init")
     assert "solved = 1 is worth $0.05" in done.out
     assert "one solved answer is worth $0.05" in (empty / "headway.toml").read_text("utf-8")
+
+
+def test_init_names_the_options_that_it_cannot_apply(declared: Path) -> None:
+    before = (declared / "headway.toml").read_text("utf-8")
+    refused = headway("-C", declared, "init", "--task", "other", "--reward", "solved=1", "--json")
+    assert refused.code == 1
+    assert refused.error["code"] == "file_exists"
+    assert "so --task, --reward cannot be applied" in refused.error["message"]
+    assert (declared / "headway.toml").read_text("utf-8") == before
+    assert headway("-C", declared, "init").code == 0
+
+
+def test_init_may_be_repeated_with_the_same_options(empty: Path) -> None:
+    words = ("-C", empty, "init", "--task", "route", "--reward", "solved=1", "--actions", "small,large")
+    assert [headway(*words).code for _ in range(2)] == [0, 0]
+    assert headway(*words, "--reward", "cost=-1").code == 1
+
+
+UPSTREAMS = ("--upstream", "small", "http://127.0.0.1:9/v1", "a", "--upstream", "large", "http://127.0.0.1:9/v1", "b")
+
+
+@pytest.mark.kits("proxy")
+@pytest.mark.parametrize(
+    ("words", "small", "large"),
+    [
+        (("--price", "large=0.15/0.60"), (0.0, 0.0), (0.15, 0.6)),
+        (("--price", "0.05/0.10", "--price", "3/15"), (0.05, 0.1), (3.0, 15.0)),
+        (("--price", "large=3/15", "--price", "small=0/1"), (0.0, 1.0), (3.0, 15.0)),
+    ],
+)
+def test_init_writes_the_price_of_each_upstream(
+    empty: Path, words: tuple[str, ...], small: tuple[float, float], large: tuple[float, float]
+) -> None:
+    done = headway("-C", empty, "init", "--task", "route", "--reward", "solved=1", *UPSTREAMS, *words)
+    assert done.code == 0, done.err
+    settings = load(empty)
+    assert settings.task("route").actions == ("small", "large")
+    assert [(each.price_in, each.price_out) for each in settings.upstreams.values()] == [small, large]
+
+
+@pytest.mark.kits("proxy")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--price", "3/15"), "whose price is it?"),
+        (("--price", "3/15", "--price", "large=3/15"), "whose price is it?"),
+        (("--price", "huge=3/15"), "--price huge: there is no --upstream of that name"),
+        (("--price", "large=3"), "--price large=3: write US dollars per million tokens in and out"),
+        (("--price", "large=-3/1"), "such as large=0.15/0.60"),
+        (("--price", "large=1/1", "--price", "large=2/2"), "given twice"),
+    ],
+)
+def test_init_refuses_a_price_that_is_not_clear(empty: Path, words: tuple[str, ...], said: str) -> None:
+    done = headway("-C", empty, "init", "--task", "route", *UPSTREAMS, *words)
+    assert done.code != 0
+    assert said in " ".join(done.err.split())
+    assert not (empty / "headway.toml").exists()
 
 
 @pytest.mark.parametrize("agent", ["claude", "cursor", "codex"])

@@ -73,6 +73,40 @@ def model_server() -> Iterator[str]:
     server.server_close()
 
 
+def send_sums(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+    """One sum by the example, to the server at `url`."""
+    command = [sys.executable, str(ROOT / "examples" / "first_hour" / "traffic.py"), "1"]
+    env = {**os.environ, "HEADWAY_URL": url}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_traffic_says_what_the_server_said(tmp_path: Path) -> None:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(502)
+            self.end_headers()
+            self.wfile.write(b'{"error": {"message": "No upstream answered.", "hint": "Start one."}}')
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refuses)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    refused = send_sums(tmp_path, url)
+    server.shutdown()
+    server.server_close()
+    assert refused.returncode == 1
+    assert "answered 502" in refused.stderr
+    assert "No upstream answered." in refused.stderr
+    down = send_sums(tmp_path, url)
+    assert down.returncode == 1
+    assert f"No server answers at {url}" in down.stderr
+    assert "headway up" in down.stderr
+    assert "Traceback" not in refused.stderr + down.stderr
+
+
 @pytest.mark.slow
 def test_the_readme_works_from_top_to_bottom_in_one_folder(
     tmp_path: Path, model_server: str, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +149,7 @@ def test_the_readme_works_from_top_to_bottom_in_one_folder(
     assert re.search(r"bandit@\w+  learned from", done.stdout)
     status = done.stdout.partition("$ headway status")[2]
     assert "of the quality of large" in status
+    assert "route saves $0.00" in status
     assert "Next: headway" in status
     code = README.partition("## In Python")[2].partition("```python\n")[2].partition("```")[0]
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -11,12 +11,14 @@ from types import MappingProxyType
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, pairs, typed, verb
-from headway.nouns import Kind
+from headway.files import read_regular
+from headway.nouns import Conflict, Kind
 
 _KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").items() if kind.template is not None}
 
@@ -34,36 +36,30 @@ _KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").
 )  # fmt: skip
 @click.option("--actions", metavar="A,B,…", help="Its actions; without them every decision names its own candidates.")
 @click.option("--reward", multiple=True, metavar="SIGNAL=WEIGHT", help="A signal and its weight; repeatable.")
-@click.option(
-    "--upstream", "upstreams", nargs=3, multiple=True, metavar="NAME URL MODEL",
-    help="A model server to choose from; repeatable. Without --actions, the upstreams are the actions.",
-)  # fmt: skip
-@click.option("--key-env", multiple=True, metavar="NAME=VARIABLE", help="The variable with an upstream's key.")
 def init(
     session: Session,
     task: str | None,
     kind: str | None,
     actions: str | None,
     reward: tuple[str, ...],
-    upstreams: tuple[tuple[str, str, str], ...],
-    key_env: tuple[str, ...],
     keys: Mapping[str, Any] = MappingProxyType({}),
+    tables: str = "",
 ) -> None:
     """Create a project: headway.toml and .headway/ in a folder.
 
-    Existing files are not changed.
-    """  # `keys`: more of the task, from options of kits
+    Existing files are not changed: what cannot be written into an existing headway.toml is an error.
+    """  # from options of kits: `keys`, more of the task; `tables`, more of the file
     from headway.reward import weight_text
     from headway.settings import FILE, example, parse
 
     template = _KINDS[kind or "choice"].template or {}
     task, reward = task or template.get("task"), reward or template.get("reward", ())
-    if task is None and (actions or reward or kind or upstreams):
-        raise click.UsageError("--kind, --actions, --reward and --upstream need --task.")
-    actions = actions or template.get("actions") or ",".join(name for name, _, _ in upstreams) or None
+    if task is None and (given := _given("task")):
+        raise click.UsageError(f"{given} needs --task.")
+    actions = actions or template.get("actions")
     keys = {"actions": [name.strip() for name in actions.split(",")], **keys} if actions else keys
     text = example() if task is None else _declared(task, kind or "choice", keys, reward)
-    text += _upstreams(upstreams, pairs(key_env, "variable"))
+    text += tables
     kit = known().owner("kinds", kind or "choice")
     text += "" if kit.built_in else f'\n[kits]\nuse = ["{kit.name}"]\n'
     folder = session.folder
@@ -73,10 +69,14 @@ def init(
     written = False
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-        written = True
+            written = bool(file.write(text))
     except FileExistsError:
-        pass
+        if (given := _given()) and read_regular(path) != text.encode():
+            raise Conflict(
+                f"{path} exists already, so {given} cannot be applied.",
+                code="file_exists",
+                hint="Write it into the file, or start in another folder: headway -C FOLDER init …",
+            ) from None
     with session.project(create=True) as project:
         keep_out_of_git(project.home)
         tasks = list(project.settings.tasks)
@@ -85,13 +85,24 @@ def init(
     if words:
         session.out.line(f"By the weights of its reward, {words}.")
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
-    if upstreams:
+    if tables:
         session.next("headway up")
     elif task and kind and _KINDS[kind].decides:
         session.next(_KINDS[kind].decides.format(task=task))
     else:
         named = "" if actions or task is None else " --candidates small,large"
         session.next(f'headway decide {tasks[0] if tasks else "route"} "Summarise this page"{named}')
+
+
+def _given(*without: str) -> str:
+    """The options of this command line that describe a project, as a list to read; empty if there are none."""
+    context = click.get_current_context()
+    without += ("project_folder", "as_json")
+    options = [option for option in context.command.params if (option.name or "") not in without]
+    given = [
+        option for option in options if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+    ]
+    return ", ".join(option.opts[0] for option in given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,20 +142,6 @@ def _toml(value: Any) -> str:
 def _key(name: str) -> str:
     """A key of TOML, quoted only where it must be."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _upstreams(upstreams: tuple[tuple[str, str, str], ...], keys: dict[str, str]) -> str:
-    """A table per model server; a key is named by its variable, never written down."""
-    known = {name for name, _, _ in upstreams}
-    if unknown := [name for name in keys if name not in known]:
-        raise click.UsageError(f"--key-env {unknown[0]}: there is no --upstream of that name.")
-    tables = []
-    for name, url, model in upstreams:
-        lines = [f"\n[upstreams.{_key(name)}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
-        lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []
-        lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
-        tables.append("\n".join(lines) + "\n")
-    return "".join(tables)
 
 
 def keep_out_of_git(home: Path) -> None:

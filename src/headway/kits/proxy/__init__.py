@@ -3,7 +3,7 @@
 Takes: requests in either wire format.   Gives: the chosen upstream's answer; each request is a decision with its
 outcome, and each outage of an upstream a row.
 Never: keeps a key in a message, a log or an error.
-May import: serve, project, settings, observe, client, nouns.
+May import: serve, project, settings, observe, client, cli, nouns.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ KIT = Kit(
     name="proxy",
     summary="OpenAI- and Anthropic-compatible endpoints that choose the upstream.",
     needs=("reply", "otel"),
+    options={"init": "headway.kits.proxy.commands:INIT"},
     routes=("headway.kits.proxy.openai", "headway.kits.proxy.anthropic"),
     checks=("headway.kits.proxy.doctor:check",),
     explains=("headway.kits.proxy.explained:explain",),

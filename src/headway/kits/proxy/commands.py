@@ -1,0 +1,72 @@
+"""Options of the kit: `headway init --upstream`, with the variable of its key and its price."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from headway.cli import OptionHook, Session, pairs
+
+
+def _read_upstreams(_: Session, values: dict[str, Any]) -> None:
+    """Turn the options into tables of headway.toml; without --actions, the upstreams are the actions of a choice."""
+    upstreams, keys = values.pop("upstreams"), pairs(values.pop("key_env"), "variable")
+    names = [name for name, _, _ in upstreams]
+    prices = _prices(values.pop("price"), names)
+    for option, named in (("--key-env", keys), ("--price", prices)):
+        if unknown := [name for name in named if name not in names]:
+            raise click.UsageError(f"{option} {unknown[0]}: there is no --upstream of that name.")
+    if names and values["kind"] in (None, "choice"):
+        values["actions"] = values["actions"] or ",".join(names)
+    tables = []
+    for name, url, model in upstreams:
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+        lines = [f"\n[upstreams.{key}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
+        lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []  # a key itself is never written down
+        if name in prices:
+            lines += ["price_in = {}  # US dollars per million tokens\nprice_out = {}".format(*prices[name])]
+        else:
+            lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
+        tables.append("\n".join(lines) + "\n")
+    values["tables"] = "".join(tables)
+
+
+def _prices(words: Sequence[str], names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Each upstream's prices in and out; words without a name are in the order of the upstreams."""
+    if unnamed := [word for word in words if "=" not in word]:
+        if len(unnamed) != len(words) or len(words) != len(names):
+            raise click.UsageError(
+                f"--price {unnamed[0]}: whose price is it? Give one per --upstream, in their order, or NAME=IN/OUT."
+            )
+        words = [f"{name}={word}" for name, word in zip(names, words, strict=True)]
+    found = {}
+    for name, word in pairs(tuple(words), "price", "large=0.15/0.60").items():
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)", word)
+        if match is None:
+            raise click.UsageError(
+                f"--price {name}={word}: write US dollars per million tokens in and out, such as {name}=0.15/0.60."
+            )
+        found[name] = (float(match[1]), float(match[2]))
+    return found
+
+
+INIT = OptionHook(
+    options=(
+        click.Option(
+            ["--upstream", "upstreams"], nargs=3, multiple=True, metavar="NAME URL MODEL",
+            help="A model server to choose from; repeatable. Without --actions, the upstreams are the actions.",
+        ),
+        click.Option(
+            ["--key-env"], multiple=True, metavar="NAME=VARIABLE", help="The variable with an upstream's key."
+        ),
+        click.Option(
+            ["--price"], multiple=True, metavar="NAME=IN/OUT",
+            help="US dollars per million tokens in and out: large=0.15/0.60, or IN/OUT for each --upstream in order.",
+        ),
+    ),
+    run=_read_upstreams,
+)  # fmt: skip
