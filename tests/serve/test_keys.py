@@ -207,6 +207,12 @@ def test_on_this_machine_the_key_of_another_service_is_ignored(server: Running) 
     assert server.client.post("/v1/decisions", json=ASK, headers={"x-api-key": "unused"}).status_code == 201
 
 
+def test_on_this_machine_a_wrong_key_is_refused_and_none_is_not(server: Running) -> None:
+    for headers in (bearer("hw_wrong"), {"x-api-key": "hw_" + "0" * 64}):
+        assert server.client.post("/v1/decisions", json=ASK, headers=headers).status_code == 401
+    assert server.client.post("/v1/decisions", json=ASK).status_code == 201
+
+
 def test_a_request_to_a_listed_host_name_needs_a_key(served: Callable[..., Running]) -> None:
     running = served('[server]\nhosts = ["decide.example"]\n')
     host = {"host": "decide.example"}

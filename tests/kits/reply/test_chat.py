@@ -110,6 +110,11 @@ def test_one_key_rates_a_reply_in_a_terminal(folder: Path) -> None:
         screen.type("/rate 2 5\n")
         screen.until("stars 5")
         screen.until("you> ")
+        for wrong, said in (("/rate ² 5", "no reply"), ("/rate 1 nine", "expected 1 to 5"), ("/rate dec_x 5", "dec_x")):
+            screen.type(f"{wrong}\n")
+            screen.until("Error: ")
+            screen.until(said)
+            screen.until("you> ")
         screen.type("/withdraw 1\n")
         screen.until("Withdrawn: ")
         screen.until("you> ")
@@ -132,8 +137,29 @@ def test_a_pipe_answers_and_rates_line_by_line(folder: Path) -> None:
     assert wrong.code == 1
     assert "expected 1 to 5" in wrong.err
     assert run("-C", folder, "chat", "--role", "cod", stdin="x\n").code == 1
+    on = run("-C", folder, "chat", "--role", "code", stdin="/rate ² 5\n/rate 1 nine\nHello\n9\nAgain\n2\n")
+    assert on.code == 1
+    assert on.err.count("Error: ") == 3
+    assert marks(folder, "code")[-2:] == ["", "2 stars"]
     missing = run("-C", folder, "chat", "--role", "code", stdin="/rate 99 5\n")
     assert "no reply '99'" in missing.err
+
+
+def test_a_rating_that_is_typed_while_the_reply_appears_is_stored(folder: Path) -> None:
+    with Screen("-C", folder, "chat", "--role", "code") as screen:
+        screen.until("you> ")
+        screen.type("Hello\n4")
+        screen.until("stars 4")
+        screen.until("you> ")
+        screen.type("Again\n7\n")
+        screen.until("expected 1 to 5")
+        screen.until("Enter skips] ")
+        screen.type("2")
+        screen.until("stars 2")
+        screen.until("you> ")
+        screen.type("/quit\n")
+        assert screen.end() == 0
+    assert marks(folder, "code")[-2:] == ["4 stars", "2 stars"]
 
 
 def test_a_file_of_prompts_is_answered_and_rated_later(folder: Path, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class _Talk:
         self.turns: list[Turn] = []
         self.episode = self._new_episode()
         self.answered: list[str] = []  # ids of this session
-        self.failed: list[dict[str, str]] = []  # prompts of a file that cannot be answered
+        self.failed: list[dict[str, str]] = []  # what could not be done: the exit status is 1
 
     def _new_episode(self) -> str:
         return f"chat-{time.time_ns():x}"
@@ -276,11 +276,18 @@ class _Talk:
                 name, value = rate(self.project, decision, key, rater=self.rater)
                 self.out.line(f"{name} {value:+g}" if name == "thumb" else f"{name} {value:g}", style="dim")
             except HeadwayError as error:
-                if not self.tty:
-                    raise
-                self.out.error(error)
-                continue
+                self._refuse(key, error)
+                if self.tty:
+                    continue  # from a pipe, the next line is the next prompt
             return True
+
+    def _refuse(self, text: str, error: HeadwayError) -> None:
+        """Say what is wrong, and go on; from a pipe the command fails at its end."""
+        if self.out.json:
+            raise error
+        self.out.error(error)
+        if not self.tty:
+            self.failed.append({"prompt": text, "code": error.code, "message": error.message})
 
     def _comment(self, decision: str, kind: str) -> None:
         from headway.kits.reply.ratings import comment
@@ -316,9 +323,7 @@ class _Talk:
             else:
                 raise InvalidInput(f"{text!r} is not a command.", code="bad_command", hint=_HELP)
         except HeadwayError as error:
-            if not self.tty:
-                raise
-            self.out.error(error)
+            self._refuse(text, error)
         return True
 
     def _numbered(self, number: str) -> str:
@@ -326,7 +331,7 @@ class _Talk:
         if number.startswith("dec_"):
             return number
         rows = list(_rows(self.project, self.task))
-        if not number.isdigit() or not 1 <= int(number) <= len(rows):
+        if not number.isdecimal() or not 1 <= int(number) <= len(rows):
             raise UnknownName(
                 f"There is no reply {number!r}.", code="unknown_reply", hint="/history lists the latest ones."
             )
