@@ -62,7 +62,7 @@ def test_a_comparison_is_stored_when_it_is_shown_and_its_order_is_not(compared: 
     assert (asked.candidate, asked.against, asked.question) == (candidate, "base@0", JUDGING[0][0])
     assert [turn.content for turn in asked.prompt.turns] == ["Be brief.", asked.question]
     sealed = duels.seal(project, asked, ("One", "Two"))
-    assert sorted(sealed[1:]) == ["One", "Two"]
+    assert sorted((sealed.left, sealed.right)) == ["One", "Two"]
     (shown,) = project.query.decisions("reply")
     (file,) = files(project)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -120,7 +120,7 @@ class _Forecaster:
             0
         )
         std = None if opinion.std is None else float(opinion.std[0])
-        ranked = Ranked(name=decision.action, predicted=float(opinion.mean[0]), std=std)
+        ranked = Ranked.of(decision.action, float(opinion.mean[0]), std)
         assert row.reward is not None
         return PredictedOutcome(
             decision=decision.id,

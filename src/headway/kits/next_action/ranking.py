@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headway.nouns import OWNER, Decision, InvalidInput, Reader
@@ -15,32 +15,33 @@ _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """A candidate with its predicted reward and its uncertainty; `low` to `high` is an 80% interval."""
+    """A candidate with its predicted reward; the interval holds 80% of rewards if the policy is calibrated."""
 
+    wire_name = "RankedCandidate"
     name: str
     predicted: float
     std: float | None
-    features: Mapping[str, Any] = field(default_factory=dict)
+    low: float | None
+    high: float | None
+    advice: str  # PROCEED: the whole interval is above 0; SKIP: below 0; NEUTRAL: neither; "": there is none
+    features: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, predicted: float, std: float | None, features: Mapping[str, Any] | None = None) -> Ranked:
+        """With the interval that the standard deviation gives."""
+        low = high = None
+        advice = ""
+        if std is not None:
+            low, high = predicted - _Z80 * std, predicted + _Z80 * std
+            advice = "PROCEED" if low > 0 else "SKIP" if high < 0 else "NEUTRAL"
+        return cls(
+            name=name, predicted=predicted, std=std, low=low, high=high, advice=advice, features=dict(features or {})
+        )
 
     @property
     def half(self) -> float | None:
         """Half the width of the interval."""
         return None if self.std is None else _Z80 * self.std
-
-    @property
-    def low(self) -> float | None:
-        return None if self.half is None else self.predicted - self.half
-
-    @property
-    def high(self) -> float | None:
-        return None if self.half is None else self.predicted + self.half
-
-    @property
-    def advice(self) -> str:
-        """PROCEED if the whole interval is above 0, SKIP if it is below 0, else NEUTRAL; "" without an interval."""
-        if self.low is None or self.high is None:
-            return ""
-        return "PROCEED" if self.low > 0 else "SKIP" if self.high < 0 else "NEUTRAL"
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON: the candidate's features and the prediction."""
@@ -78,7 +79,7 @@ def rank(
         )
     std = opinion.std.tolist() if opinion.std is not None else [None] * len(offered)
     ranked = [
-        Ranked(name=candidate.name, predicted=mean, std=spread, features=candidate.features)
+        Ranked.of(candidate.name, mean, spread, candidate.features)
         for candidate, mean, spread in zip(offered, opinion.mean.tolist(), std, strict=True)
     ]
     return sorted(ranked, key=lambda candidate: -candidate.predicted)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from headway.kits.next_action.predictions import PredictionReport
-from headway.kits.next_action.ranking import asked_about, rank as ranked
+from headway.kits.next_action.ranking import Ranked, asked_about, rank as ranked
 from headway.serve import Call, Candidates, State, Text, described, endpoint, strict
 
 
@@ -22,24 +22,12 @@ class RankRequest(strict):
     policy: Annotated[str, Meta(max_length=200)] | None = None
 
 
-class RankedCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate with its predicted reward; the interval holds 80% of rewards if the policy is calibrated."""
-
-    name: str
-    predicted: float
-    std: float | None
-    low: float | None
-    high: float | None
-    advice: str  # PROCEED, NEUTRAL or SKIP; empty without an interval
-    features: dict[str, Any]
-
-
 class RankAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Candidates, the best first. `state_of`: the decision whose state was assumed."""
 
     task: str
     policy: str
-    ranking: list[RankedCandidate]
+    ranking: list[Ranked]
     state_of: str | None
 
 
@@ -53,8 +41,7 @@ def rank(call: Call, body: RankRequest) -> RankAnswer:
     ranking = ranked(
         project, task, described(body.candidates), asked.text, state=asked.state, role=asked.role, policy=ref
     )
-    rows = msgspec.convert(ranking, list[RankedCandidate], from_attributes=True)
-    return RankAnswer(task=task, policy=ref, ranking=rows, state_of=asked.state_of)
+    return RankAnswer(task=task, policy=ref, ranking=ranking, state_of=asked.state_of)
 
 
 # -- predictions against outcomes

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from headway.kits.reply import duels
 from headway.kits.reply.client import AsyncLanguageWorker
-from headway.kits.reply.duels import VoteTally
+from headway.kits.reply.duels import Duel, VoteTally
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import PolicyRef
@@ -28,18 +28,6 @@ class DuelRequest(strict):
 
     policy: Policy | None = None
     against: Policy | None = None
-
-
-class DuelAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Two replies to a held-out question. Which policy wrote which is answered after the vote."""
-
-    id: str
-    task: str
-    candidate: str
-    against: str
-    question: str
-    left: str
-    right: str
 
 
 class DuelVote(strict):
@@ -66,13 +54,13 @@ class VotesQuery(strict):
     "POST",
     "/v1/tasks/{task}/duels",
     takes=DuelRequest,
-    gives=DuelAnswer,
+    gives=Duel,
     status=201,
     errors=(404, 409, 503),
     scope="decide",
     optional=True,
 )
-async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
+async def open_duel(call: Call, body: DuelRequest) -> Duel:
     """Two replies to a held-out question, one of each policy, in an order that is not disclosed before the vote."""
     server, task = call.server, call.params["task"]
     project = server.project
@@ -88,16 +76,7 @@ async def open_duel(call: Call, body: DuelRequest) -> DuelAnswer:
         tried.append(asked.question)
         if mine != theirs or len(tried) == _TRIES:
             break
-    sealed = await call.in_thread(lambda: duels.seal(project, asked, (mine, theirs), key=call.key))
-    return DuelAnswer(
-        id=sealed.id,
-        task=task,
-        candidate=asked.candidate,
-        against=asked.against,
-        question=asked.question,
-        left=sealed.left,
-        right=sealed.right,
-    )
+    return await call.in_thread(lambda: duels.seal(project, asked, (mine, theirs), key=call.key))
 
 
 async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> str:

@@ -50,10 +50,16 @@ class DuelQuestion(NamedTuple):
     prompt: Prompt
 
 
-class Duel(NamedTuple):
-    """Two replies in the order in which they are shown. `id` says nothing about the order."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duel:
+    """Two replies to a held-out question. Which policy wrote which is answered after the vote."""
 
-    id: str
+    wire_name = "DuelAnswer"
+    id: str  # it says nothing about the order
+    task: str
+    candidate: str
+    against: str
+    question: str
     left: str
     right: str
 
@@ -153,7 +159,8 @@ def seal(project: Project, asked: DuelQuestion, replies: tuple[str, str], *, key
     _forget(project)
     name = secrets.token_hex(16)
     _write_new(folder / f"{name}.json", msgspec.json.encode(drawn))
-    return Duel(name, left, right)
+    shown = {each: getattr(asked, each) for each in ("task", "candidate", "against", "question")}
+    return Duel(id=name, **shown, left=left, right=right)
 
 
 def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "") -> VotedDuel:

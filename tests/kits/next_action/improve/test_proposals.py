@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from headway.kits.next_action.improve.proposals import read_proposal, read_proposals
@@ -25,7 +26,7 @@ def test_json_lines_and_an_array_give_the_same_proposals() -> None:
 def test_a_proposal_is_offered_with_its_words_and_the_number_of_its_files() -> None:
     offer = read_proposal({**GOOD, "edits": [EDIT, {"path": "b", "content": ""}]}, "f").offer()
     assert offer == {"name": "Do it", "type": "fix", "description": "Do it", "scope": "small", "files_affected": 2}
-    assert read_proposal(read_proposal(GOOD, "f").document(), "f") == read_proposal(GOOD, "f")
+    assert read_proposal(msgspec.to_builtins(read_proposal(GOOD, "f")), "f") == read_proposal(GOOD, "f")
 
 
 @pytest.mark.parametrize(

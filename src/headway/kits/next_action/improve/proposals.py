@@ -57,11 +57,6 @@ class Proposal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         files = len({edit.path for edit in self.edits}) or self.patch.count("\n+++ ") or 1
         return {"name": self.title, **{name: text for name, text in words.items() if text}, "files_affected": files}
 
-    def document(self) -> dict[str, Any]:
-        """Plain values, for the journal."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
-
 
 def read_proposal(document: object, place: str) -> Proposal:
     """The proposal in a JSON object; InvalidInput names the place."""

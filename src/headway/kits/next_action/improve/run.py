@@ -235,7 +235,7 @@ class Run:
         if proposed.unusable:
             self.say(f"{proposed.unusable} proposals could not be used")
         if new:
-            self.state.add("proposals", proposals=[proposal.document() for proposal in new], spent_s=self.spent_s())
+            self.state.add("proposals", proposals=msgspec.to_builtins(new), spent_s=self.spent_s())
 
     def _record(self, result: RoundResult) -> None:
         record(self.project, self.settings, result)

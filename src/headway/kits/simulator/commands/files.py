@@ -67,47 +67,36 @@ def import_(session: Session, file: Path, shape: Any, out: Path) -> None:
 class ProblemFile:
     """A file of problems that was written."""
 
-    path: Path
+    file: Path
     problems: int
     families: Mapping[str, int]
     difficulties: Mapping[str, int]
-    wrong: int
+    wrong_solutions: int
     seconds: float
     skipped: Mapping[str, str] = field(default_factory=dict)
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "file": str(self.path),
-            "problems": self.problems,
-            "families": dict(self.families),
-            "difficulties": dict(self.difficulties),
-            "wrong_solutions": self.wrong,
-            "skipped": dict(self.skipped),
-            "seconds": self.seconds,
-        }
 
 
 def _file(
     path: Path, problems: list[CodeProblem], seconds: float, skipped: Mapping[str, str] | None = None
 ) -> ProblemFile:
     return ProblemFile(
-        path=path,
+        file=path,
         problems=len(problems),
         families=Counter(problem.family for problem in problems),
         difficulties=dict(sorted(Counter(str(problem.difficulty) for problem in problems).items())),
-        wrong=sum(len(problem.wrong) for problem in problems),
+        wrong_solutions=sum(len(problem.wrong) for problem in problems),
         seconds=seconds,
         skipped=skipped or {},
     )
 
 
 @renders(ProblemFile)
-def _written(out: Output, file: ProblemFile) -> None:
-    out.line(f"{file.problems:,} problems in {file.path}, {file.seconds:.1f} s.", style="bold")
+def _written(out: Output, written: ProblemFile) -> None:
+    out.line(f"{written.problems:,} problems in {written.file}, {written.seconds:.1f} s.", style="bold")
     out.table(
-        ("family", "problems"), [(name, f"{count:,}") for name, count in file.families.items()], right=("problems",)
+        ("family", "problems"), [(name, f"{count:,}") for name, count in written.families.items()], right=("problems",)
     )
-    for name, why in list(file.skipped.items())[:5]:
+    for name, why in list(written.skipped.items())[:5]:
         out.note(f"skipped {name}: {why}.")
-    if len(file.skipped) > 5:
-        out.note(f"{len(file.skipped):,} problems were skipped in all; --json lists them.")
+    if len(written.skipped) > 5:
+        out.note(f"{len(written.skipped):,} problems were skipped in all; --json lists them.")
