@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.architecture.rooms import ROOT, SOURCE, files, kits, rooms
 
-CEILING, CORE = 107_000, 46_600  # lines in all, and of the core; lower them when the tree gets smaller
+CEILING, CORE = 106_500, 46_500  # lines in all, and of the core; lower them when the tree gets smaller
 NAMES = 267  # of the core that kits use
 TRACES = {"Project.decide": (49, 16), "POST /v1/decisions": (67, 26)}  # most functions and files of one decision
 
