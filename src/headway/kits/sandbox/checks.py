@@ -10,7 +10,7 @@
 
 Statuses are a sandbox's: `error` says nothing about the answer (for example, no sandbox) and never counts as failed.
 Code runs in the sandbox and returns its results; the expected results stay outside, so a program cannot print its way
-to a pass. Patterns with a repetition inside a repetition are refused: they can take exponential time.
+to a pass. Patterns are matched by RE2, in time linear in the text.
 
 Not covered: the quality of a text. That needs a rater.
 """
