@@ -35,7 +35,8 @@ def test_with_auto_a_proven_candidate_is_promoted(tmp_path, watching):
     done = only(watch.check()).done
     assert done.promoted == done.learned
     entry = watch.project.ledger.entries("route")[-1]
-    assert (entry.kind, entry.policy, entry.who) == ("promote", done.promoted, "watch")
+    assert (entry.kind, entry.policy, entry.who) == ("promote", done.promoted, "loop")
+    assert {test.who for test in watch.project.ledger.tests("route")} == {"loop"}
     assert entry.evidence_id == done.verdict.evidence.id
     assert watch.project.decide("route", "x").policy_hash == entry.policy_hash, "the promoted policy is served"
 
@@ -137,7 +138,7 @@ def test_a_canary_starts_ends_when_proven_worse_and_does_not_come_back(tmp_path,
     done = only(watch.check()).done
     assert done.canary.startswith(done.learned)
     assert watch.project.ledger.canary("route").policy == done.learned
-    assert watch.project.ledger.canary("route").who == "watch"
+    assert watch.project.ledger.canary("route").who == "loop"
     bad = done.learned
     for first in range(1200, 6000, 400):  # … and no longer
         lying(tmp_path, first, first + 400, bad=0.0, good=0.9)

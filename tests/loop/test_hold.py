@@ -217,7 +217,7 @@ def test_the_loop_opens_an_experiment_and_its_verdict_ends_it(tmp_path: Path, wa
     opened = cycle_of(watch)
     (start,) = experiments(watch.project)
     assert start.share > 0
-    assert start.who == "watch"
+    assert start.who == "loop"
     assert opened.experiment == f"{opened.learned} decides on {start.share:.0%} of the traffic until its test ends"
     assert opened.verdict is None, "no outcome of the experiment is there yet"
     watch.__exit__(None, None, None)

@@ -141,14 +141,9 @@ def _retention(out: Output, retention: Retention) -> None:
 
 
 def _counts(report: DeletionReport) -> str:
-    named = [
-        (report.decisions, "decision"),
-        (report.signals, "signal"),
-        (report.outcomes, "outcome"),
-        (report.episodes, "episode"),
-        (report.details, "detail"),
-    ]
-    parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in named if count]
+    named = {"decision": report.decisions, "signal": report.signals, "outcome": report.outcomes}
+    named |= {"episode": report.episodes, "detail": report.details}
+    parts = [f"{count:,} {name}{'' if count == 1 else 's'}" for name, count in named.items() if count]
     parts += [f"{report.copies:,} {'copy' if report.copies == 1 else 'copies'} elsewhere"] if report.copies else []
     return ", ".join(parts) or "nothing"
 

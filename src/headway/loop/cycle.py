@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headway.promote import CandidatePolicy, Standing
 
 
-WHO = "watch"  # the name in the ledger rows of the loop
+WHO = "loop"  # the name in the ledger rows of the loop
 _ENDINGS: Mapping[str, ExperimentEnding] = {
     "pass": "better", "worse": "worse", "no difference": "no difference", "refused": "stopped",
 }  # fmt: skip
@@ -166,7 +166,7 @@ def _test(project: Project, standing: Standing, marks: Marks, done: CycleResult,
     if not standing.tested and not _starts(project, standing, candidate, done):
         return
     try:
-        done.verdict = project.prove(candidate.ref, task=done.task, progress=progress)
+        done.verdict = project.prove(candidate.ref, task=done.task, progress=progress, who=WHO)
     except InvalidInput as error:  # an experiment or an alarm has only begun
         if error.code not in NOTHING_TO_READ:
             raise

@@ -74,6 +74,7 @@ def keep_verdict(
     *,
     test: str | None,
     erased: int,
+    who: str = "",
 ) -> Verdict:
     """Charge the look, store the evidence with its configuration, and judge it.
 
@@ -81,7 +82,7 @@ def keep_verdict(
     candidate back, which has a budget of its own; nothing can be promoted on it. `erased`: deletions when it began.
     """
     if test is not None:
-        evidence = _spend(project, settings, terms, evidence, test)
+        evidence = _spend(project, settings, terms, evidence, test, who)
     ledger = project.ledger
     ledger.keep_config(terms.config_hash, terms.config)
     body = msgspec.to_builtins(evidence)
@@ -89,7 +90,7 @@ def keep_verdict(
     return gate.verdict(evidence, rules)
 
 
-def _spend(project: Opened, settings: TaskSettings, terms: Terms, evidence: Evidence, test: str) -> Evidence:
+def _spend(project: Opened, settings: TaskSettings, terms: Terms, evidence: Evidence, test: str, who: str) -> Evidence:
     """The evidence with the id of its test; or with the check that refuses it, at no charge."""
     task = settings.name
     if any(check.refuses for check in evidence.diagnostics if check.name not in _OF_THE_RESULT):
@@ -106,6 +107,7 @@ def _spend(project: Opened, settings: TaskSettings, terms: Terms, evidence: Evid
                 "test",
                 evidence.candidate,
                 evidence.candidate_hash,
+                who=who,
                 why=f"looked at against {evidence.against}",
                 evidence_id=evidence.id,
                 detail={"against": terms.lineage, "plan": test, "alpha": evidence.alpha, "final_s": evidence.final_s},

@@ -63,13 +63,16 @@ def prove(
     progress: Progress | None = None,
     trust_keys: Sequence[str] = (),
     crew: Crew | None = None,
+    who: str = "",
 ) -> Verdict:
     """Is this candidate better than the current policy? The newest candidate unless one is named.
 
     A verdict that depends on one key's ratings is refused, unless that key is in `trust_keys`. A `crew` plays
-    the episodes of a proof by a world side by side; the verdict is the same.
+    the episodes of a proof by a world side by side; the verdict is the same. `who` signs the look in the ledger.
     """
-    return examine(project, policy, against=against, task=task, progress=progress, trust=trust_keys, crew=crew).verdict
+    return examine(
+        project, policy, against=against, task=task, progress=progress, trust=trust_keys, crew=crew, who=who
+    ).verdict
 
 
 def examine(
@@ -84,6 +87,7 @@ def examine(
     outcomes: bool = False,
     rollback: RollbackTest | None = None,
     crew: Crew | None = None,
+    who: str = "",
 ) -> Examined:
     """A verdict on a candidate, stored with its evidence.
 
@@ -123,8 +127,8 @@ def examine(
     rules = gate_rules(settings)
     if rollback is None:
         evidence = leave_keys_out(question, evidence, rules)
-    verdict = dated(project, keep_verdict(project, settings, terms, evidence, rules, test=test, erased=erased))
-    return Examined(verdict, about, tuple(guards), rules, measured, question.seen)
+    verdict = keep_verdict(project, settings, terms, evidence, rules, test=test, erased=erased, who=who)
+    return Examined(dated(project, verdict), about, tuple(guards), rules, measured, question.seen)
 
 
 def _opponent(project: Opened, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
