@@ -14,6 +14,8 @@ import urllib.request
 from pathlib import Path
 
 started = Path(".headway", "run", "server.json")
+if not (os.environ.get("HEADWAY_URL") or started.exists()):
+    print("Waiting for `headway up` in this folder.", file=sys.stderr, flush=True)
 while not (os.environ.get("HEADWAY_URL") or started.exists()):
     time.sleep(0.1)  # `headway up` is starting
 url = os.environ.get("HEADWAY_URL") or json.loads(started.read_text("utf-8"))["url"]

@@ -107,6 +107,15 @@ def test_the_traffic_says_what_the_server_said(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr + down.stderr
 
 
+def test_the_traffic_says_that_it_waits_for_the_server(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "examples" / "first_hour" / "traffic.py"), "1"]
+    env = {name: value for name, value in os.environ.items() if name != "HEADWAY_URL"}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline() == "Waiting for `headway up` in this folder.\n"
+        waiting.kill()
+
+
 @pytest.mark.slow
 def test_the_readme_works_from_top_to_bottom_in_one_folder(
     tmp_path: Path, model_server: str, monkeypatch: pytest.MonkeyPatch
