@@ -34,9 +34,8 @@ def door(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
 def _listed(package: str) -> dict[str, str]:
     """Each name and the module that defines it; a module that is listed itself comes from the package."""
-    spec = sys.modules[package].__spec__
-    source = spec.loader.get_source(package) if spec is not None else None  # type: ignore[union-attr]
-    if source is None:
+    source = _source(package)
+    if not source:
         raise ImportError(
             f"{package} is installed without its source, which lists its names: install headway from a wheel"
         )
@@ -46,3 +45,14 @@ def _listed(package: str) -> dict[str, str]:
         home, _, names = statement.partition(" import ")
         listed |= {name.split(" as ")[0].strip(): home for name in names.split(",") if name.strip()}
     return listed
+
+
+def _source(package: str) -> str:
+    """The text of a package's `__init__`, also where a loader that measures coverage wraps the usual one."""
+    spec = sys.modules[package].__spec__
+    read = getattr(spec and spec.loader, "get_source", None)
+    if read is not None:
+        return read(package) or ""
+    import linecache
+
+    return "".join(linecache.getlines(spec.origin or "")) if spec is not None else ""
