@@ -1,28 +1,19 @@
-# Headway in a container: server, loop and page, as a user without rights.
+# Headway in a container: server, loop and page, from the wheel, as a user without rights. Unrun: no image was built yet;
+# tests/loop/test_container.py checks the text, the commands and the health check.
 #
-#   docker build -t headway --build-arg HEADWAY_COMMIT=$(git rev-parse --short=7 HEAD) .
+#   make wheel                      or put a released wheel into dist/
+#   docker build -t headway .
 #   docker run --rm -p 127.0.0.1:8765:8765 -v headway:/project headway
 #
 # It listens on every address of the container, so every request needs a key; make one with
 #   docker exec CONTAINER headway -C /project keys add agent --scope decide
 
-# -- the page
-FROM node:22-slim AS page
-WORKDIR /build/dashboard
-COPY dashboard/package.json dashboard/package-lock.json ./
-RUN npm ci --omit=dev --no-progress
-COPY dashboard/ ./
-RUN npm run --silent build
-
-# -- the package and what it needs, in an environment of its own
+# -- the wheel and what it needs, in an environment of its own
 FROM python:3.11-slim AS package
 WORKDIR /build
 RUN python -m venv /venv
-ARG HEADWAY_COMMIT=""
-COPY constraints.txt hatch_build.py pyproject.toml README.md LICENSE ./
-COPY src/ src/
-COPY --from=page /build/src/headway/serve/static/ src/headway/serve/static/
-RUN /venv/bin/pip install --no-cache-dir -c constraints.txt '.[text,parquet,plot]'
+COPY constraints.txt dist/headway-*.whl ./
+RUN /venv/bin/pip install --no-cache-dir -c constraints.txt "$(ls headway-*.whl)[text,parquet,plot]"
 
 # -- what runs
 FROM python:3.11-slim

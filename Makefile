@@ -26,7 +26,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # The tests start hundreds of processes: without bytecode on disk each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-all page tools up test test-slow lint format docs bench lock audit sbom size clean
+.PHONY: help setup setup-all page wheel tools up test test-slow lint format docs bench lock audit sbom size clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -84,6 +84,10 @@ $(VENV)/.stamp-page: $(PAGE_FILES) scripts/build_page.py | $(VENV)/.stamp-setup
 
 $(VENV)/.stamp-page-tools: dashboard/package-lock.json | $(VENV)/.stamp-page
 	$(BIN)/python scripts/build_page.py --tools --stamp $@
+
+wheel: page ## write dist/: the wheel and the source archive, both with the page
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
 
 # Some tests need programs that pip cannot install: a browser, a sandbox, and in CI a proxy, which as a package starts
 # a service. Without them, these tests are skipped.

@@ -20,9 +20,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from headway.nouns import Estimate, Floats, UnknownName, did_you_mean
+from headway.nouns import Estimate, Floats, errors
 from headway.prove import Log, bootstrap, normal
-from headway.prove.estimators import cross_fitted, effective_size, terms
+from headway.prove.display import cross_fitted, effective_size, terms
 from headway.prove.spread import ScoreSpread
 
 __all__ = ["LAMBDAS", "METHODS", "Method", "choose_lambda", "cross_fitted", "estimate", "estimate_rows", "paired"]
@@ -50,7 +50,7 @@ def rows(
         mean = float(weight @ reward) / float(weight.sum())
         return mean + weight * (reward - mean) / float(weight.mean())
     if direct is None or fitted is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{method!r} needs a reward model's estimates.",
             code="estimates_missing",
             hint="Give direct and fitted, or use 'ips' or 'snips'.",
@@ -65,8 +65,8 @@ def rows(
     if method == "sndr":
         mean = float(weight @ residual) / float(weight.sum())
         return direct + mean + weight * (residual - mean) / float(weight.mean())
-    raise UnknownName(
-        f"There is no estimator {method!r}.", code="estimator_missing", hint=did_you_mean(method, METHODS)
+    raise errors.UnknownName(
+        f"There is no estimator {method!r}.", code="estimator_missing", hint=errors.did_you_mean(method, METHODS)
     )
 
 

@@ -32,15 +32,16 @@ from headway.kits.demo.planted import plant, prepare
 from headway.kits.demo.routing import RoutingPrompt, two_arms
 from headway.loop.watch import Watch
 from headway.loop.when import Machine
+from headway.nouns import ids
 from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Verdict
-from headway.nouns.ids import decision_id
 from headway.nouns.worth import TaskWorth, money
 from headway.project import Project
 from headway.prove import report
 
 RATES = {"route": 24, "draft": 20}  # decisions per second, as in the demo
 PROBES = 400
+MONEY_PROBES = 10_000  # with 2,000, the truth would be as uncertain as the interval of savings is wide
 MOST_SAVED = 1000.0 * (traffic._COST_USD["large"] - traffic._COST_USD["small"]) + 1e-9  # per 1,000 requests
 AT_LEAST = re.compile(r"(better|worse)[^:]*: about [^;]+; certainly (?:more|less) than [+-]([0-9]+\.[0-9]+)")
 SIGNED = re.compile(r"[+−-][0-9]+\.[0-9]+")
@@ -123,7 +124,7 @@ class Play:
             prompt = next(self.prompts[task])
             self.clock.now += 1.0 / (rate * len(RATES))
             more: dict[str, Any] = {"state": dict(prompt.state)} if task == "route" else {}
-            name = decision_id(self.clock.now, self.rng.bytes(8))
+            name = ids.decision(self.clock.now, self.rng.bytes(8))
             considered.append(client.consider(task, prompt.text, None, id=name, role=prompt.role, **more))
             prompts.append(prompt)
         signals = []
@@ -240,7 +241,7 @@ class Play:
         known = self.kept.get((task, policy, against))
         if known is None:
             with Project(self.folder, environ={"HEADWAY_POLICY": policy}, clock=self.clock, seed=0) as project:
-                rows = [self.parts(project, task, prompt, against) for prompt in two_arms().sample(5 * PROBES, 98)]
+                rows = [self.parts(project, task, prompt, against) for prompt in two_arms().sample(MONEY_PROBES, 98)]
             cost, quality, fixed_cost, fixed_quality = np.mean(rows, axis=0).tolist()
             known = self.kept[task, policy, against] = {
                 "saved": 1000.0 * (fixed_cost - cost), "ratio": quality / fixed_quality, "gap": quality - fixed_quality,

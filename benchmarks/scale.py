@@ -1,13 +1,20 @@
-"""What the loop costs by the size of the log: CPU seconds, peak memory and bytes for 10^4, 10^5 and 10^6 decisions.
+"""What the loop costs by the size of the log: CPU seconds, peak memory and bytes for 10^4 to 10^7 decisions.
 
-    python benchmarks/scale.py --json            # about half an hour on an idle core
-    python benchmarks/scale.py --quick --json    # 10^4 and 10^5
+    python benchmarks/scale.py --json                  # 10^4 to 10^7: hours
+    python benchmarks/scale.py --most 1000000 --json   # to 10^6: about ten minutes on an idle core
+    python benchmarks/scale.py --quick --json          # 10^4 and 10^5
 
 Plain decisions: a text of eleven words, two numbers and a role, three actions with known probabilities, one reward
 each. Every step runs in a process of its own and is measured by its CPU time (user and system, start included) and its
 peak memory; "again" comes after 50 new rows. The peers, in the same run: `json.loads` and sqlite3's `executemany` for
 the import; pyarrow reading the exported columns for learning and proving, which is the least that any system would pay
 to look at every row. An exponent of 1 means that ten times as many rows cost ten times as much.
+
+`status` is the first one after the import, which nothing has settled yet. `delete` removes one rater of fifty signals.
+`watch` is the CPU time of one minute of `headway watch` at that size while another process stores fifty decisions with
+their outcomes a second, and its memory at the end; `decide` is the CPU time of one stored decision with `durability =
+"process"`, against a plain insert and commit of the same row. PostgreSQL, at 10^4 and 10^5 if it is installed: import
+and first settling, with the CPU time of the server.
 """
 
 from __future__ import annotations
@@ -22,12 +29,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 from _contract import arguments, finish, say
 
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+HUGE = 1_000_000  # what is beyond is only imported, settled, learned from, proven and kept up
 NEW = 50
 WORDS = """invoice refund order ticket parse merge deploy cache queue schema index token vector kernel driver socket
 stream buffer thread lock page query table column row batch shard block replica ledger gate policy reward signal trace
@@ -44,8 +53,17 @@ with Project(Path(folder)) as project:
         project.import_file(rest[0], task="route", format="columns")
     elif step == "settle":
         project.settle("route")
+    elif step == "status":
+        project.status()
     elif step == "learn":
-        project.learn("route", family="bandit")
+        project.learn("route", family=rest[0] if rest else "bandit")
+    elif step == "delete":
+        from headway.observe import DeletionFilter
+        project.erase(DeletionFilter(rater="bob"), rewrite=False)
+    elif step == "rate":
+        for row in project.query.latest("route", 50):
+            project.signal(row.id, {"reward": 1.0}, rater="bob")
+        project.settle("route")
     elif step == "prove":
         project.prove(task="route")
     elif step == "rescore":
@@ -140,11 +158,102 @@ def step(name: str, folder: Path, *rest: str) -> tuple[float, float]:
     return measured([sys.executable, "-c", STEP, name, str(folder), *rest])
 
 
+TRAFFIC = """
+import random, sys, time
+from pathlib import Path
+from headway.project import Project
+with Project(Path(sys.argv[1]), seed=1) as project:
+    until = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < until:
+        began = time.monotonic()
+        for _ in range(5):
+            pick = project.decide("route", f"question {random.random():.3f}")
+            project.signal(pick.id, reward=float(random.random() < 0.7))
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+"""
+DECIDE = """
+import json, sqlite3, sys, time
+from pathlib import Path
+from headway.project import Project
+rows, folder = 3000, Path(sys.argv[1])
+with Project(folder, environ={"HEADWAY_STORE_DURABILITY": "process"}) as project:
+    project.decide("route", "first")
+    began = time.process_time()
+    for number in range(rows):
+        project.decide("route", f"question {number}")
+    ours = time.process_time() - began
+plain = sqlite3.connect(folder / "plain.db", isolation_level=None)
+plain.execute("PRAGMA journal_mode=WAL")
+plain.execute("PRAGMA synchronous=NORMAL")
+plain.execute("CREATE TABLE rows (id TEXT PRIMARY KEY, at REAL, text TEXT, action TEXT, p REAL)")
+began = time.process_time()
+for number in range(rows):
+    plain.execute("BEGIN")
+    row = (str(number), 1.0, f"question {number}", "a", 0.5)
+    plain.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", row)
+    plain.execute("COMMIT")
+print(json.dumps([1e6 * ours / rows, 1e6 * (time.process_time() - began) / rows]))
+"""
+MINUTE_S = 60.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of a running process and of its children, also of those that have ended."""
+    used = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            fields = stat.read_text().rpartition(")")[2].split()
+            own, mine = stat.parent.name == str(pid), fields[1] == str(pid)
+            used += sum(map(int, fields[11 : 15 if own else 13])) if own or mine else 0
+    return used / TICKS
+
+
+def watch(folder: Path) -> tuple[float, float]:
+    """CPU seconds of the loop in a minute beside fifty new decisions a second, after its first minute; and its MB."""
+    loop = subprocess.Popen([sys.executable, "-m", "headway", "-C", str(folder), "watch"], stdout=subprocess.DEVNULL)
+    traffic = subprocess.Popen([sys.executable, "-c", TRAFFIC, str(folder), str(2 * MINUTE_S + 5)])
+    try:
+        time.sleep(MINUTE_S)
+        before = cpu_of(loop.pid)
+        time.sleep(MINUTE_S)
+        used = cpu_of(loop.pid) - before
+        pages = int(Path(f"/proc/{loop.pid}/statm").read_text().split()[1])
+        return used, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+    finally:
+        for process in (traffic, loop):
+            process.terminate()
+            process.wait()
+
+
+def postgresql(figures: dict[str, float]) -> None:
+    """Import and first settling on PostgreSQL, client and server together; nothing without a server."""
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+    from tests.postgres import Server, ServerUnavailable
+
+    try:
+        with Server.started(durable=False) as server, tempfile.TemporaryDirectory() as folder:
+            for count in SIZES[:2]:
+                project = Path(folder) / str(count)
+                project.mkdir()
+                (project / "headway.toml").write_text(f'{TOML}[store]\nurl = "{server.store()}"\n')
+                write(project / "rows.jsonl", count)
+                size = f"{count:.0e}".replace("+0", "")
+                for name, rest in (("import", (str(project / "rows.jsonl"),)), ("settle", ())):
+                    postmaster = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
+                    before = cpu_of(postmaster)
+                    client, _ = step(name, project, *rest)
+                    figures[f"postgresql_{name}_{size}_cpu_s"] = client + cpu_of(postmaster) - before
+                    say(f"{count:>9,}  PostgreSQL {name:<8} {figures[f'postgresql_{name}_{size}_cpu_s']:8.2f} s")
+    except ServerUnavailable as error:
+        say(f"no PostgreSQL: {error}")
+
+
 def command(folder: Path, *words: str) -> tuple[float, float]:
     return measured([sys.executable, "-m", "headway", "-C", str(folder), *words])
 
 
-def of_size(count: int, folder: Path, figures: dict[str, float], ratios: dict[str, float]) -> None:
+def of_size(count: int, folder: Path, figures: dict[str, float], ratios: dict[str, float], *, watched: int) -> None:
     file, project = folder / "rows.jsonl", folder / "project"
     project.mkdir()
     (project / "headway.toml").write_text(TOML)
@@ -160,6 +269,7 @@ def of_size(count: int, folder: Path, figures: dict[str, float], ratios: dict[st
 
     peer = figures[f"sqlite3_{size}_cpu_s"] = plain(file, folder)
     ratios[f"import_{size}_vs_sqlite3"] = peer / keep("import", step("import", project, str(file)))
+    keep("status", step("status", project))
     keep("settle", step("settle", project))
     figures[f"bytes_per_decision_{size}"] = (project / ".headway" / "headway.db").stat().st_size / count
     learn, prove = keep("learn", step("learn", project)), keep("prove", step("prove", project))
@@ -174,16 +284,29 @@ def of_size(count: int, folder: Path, figures: dict[str, float], ratios: dict[st
     keep("prove_again", step("prove", project))
     keep("doctor", command(project, "doctor"))
     keep("rescore", step("rescore", project))
+    step("rate", project)
+    keep("delete", step("delete", project))
+    if count <= HUGE:
+        for family in ("outcome", "cql"):
+            keep(f"learn_{family}", step("learn", project, family))
+    if count == watched:
+        used, memory = watch(project)
+        keep("watch_minute", (used, memory))
+        ours, theirs = json.loads(subprocess.check_output([sys.executable, "-c", DECIDE, str(project)]))
+        figures["decide_us"], figures["plain_insert_us"], ratios["decide_vs_sqlite3"] = ours, theirs, theirs / ours
 
 
 def main() -> None:
-    options = arguments(__doc__ or "").parse_args()
-    sizes = SIZES[:-1] if options.quick else SIZES
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--most", type=int, default=SIZES[-1], help="the largest log")
+    options = parser.parse_args()
+    sizes = [size for size in SIZES if size <= (SIZES[1] if options.quick else options.most)]
     figures: dict[str, float] = {}
     ratios: dict[str, float] = {}
     for count in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            of_size(count, Path(folder), figures, ratios)
+            of_size(count, Path(folder), figures, ratios, watched=min(sizes[-1], HUGE))
+    postgresql(figures)
     small, large = (f"{count:.0e}".replace("+0", "") for count in (sizes[-2], sizes[-1]))
     for name in ("import", "settle", "learn", "prove"):
         growth = figures[f"{name}_{large}_cpu_s"] / figures[f"{name}_{small}_cpu_s"]

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from _contract import arguments, finish, say
 
-from headway.kits.offline.played import played_summary
+from headway.kits.offline.packs import played_summary
 from headway.kits.practice.policy import ActorCritic
 from headway.kits.simulator.foreign_problems import read_foreign
 from headway.kits.simulator.generate import generate

@@ -3,8 +3,10 @@
     python benchmarks/situations.py --json                          200 replications each
     python benchmarks/situations.py --quick                         20 replications each
     python benchmarks/situations.py --only late_failures,trigger    some of them
+    python benchmarks/situations.py --only second                   a part of the page: first, second or unlisted
     python benchmarks/situations.py --resume FILE                   keeps every replication in FILE and continues it
-    python benchmarks/situations.py --resume FILE --write           and puts the table into docs/explanation/proof.md
+    python benchmarks/situations.py --resume FILE --kept --write    plays nothing, and puts the tables of the parts in
+                                                                    FILE into docs/explanation/proof.md
 
 Every replication is a project of its own, used through `headway.Project` with a clock that the benchmark moves: a
 candidate is learned, and its proof is looked at while decisions come in. A promotion is false if the candidate, as the
@@ -20,7 +22,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -32,7 +34,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _contract import arguments, finish, say
-from _situations.catalogue import SITUATIONS, Situation
+from _situations.catalogue import PARTS, SITUATIONS, Situation
 from _situations.summary import Shares, figures, shares, table
 from _situations.trial import Ending
 
@@ -43,7 +45,7 @@ __all__ = ["measure", "parser", "run"]
 Key = tuple[str, int, int]  # situation, 0 for the trial or the number of the control, replication
 FULL, QUICK = 200, 20
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "explanation" / "proof.md"
-BEGIN, END = "<!-- situations: begin -->", "<!-- situations: end -->"
+BEGIN, END = "<!-- situations, {}: begin -->", "<!-- situations, {}: end -->"  # of a part
 
 
 def play(key: Key, seed: int) -> Ending:
@@ -92,9 +94,13 @@ def measure(
             if done % 50 == 0 or done == len(missing):
                 passed = time.monotonic() - started
                 print(f"{done:,} of {len(missing):,} in {passed:,.0f} s", file=sys.stderr, flush=True)
+    return _results(situations, {key: endings[key] for key in wanted})
+
+
+def _results(situations: Sequence[Situation], endings: Mapping[Key, Ending]) -> dict[str, list[Shares]]:
     played: dict[tuple[str, int], list[Ending]] = {}
-    for key in wanted:
-        played.setdefault(key[:2], []).append(endings[key])
+    for key, ending in endings.items():
+        played.setdefault(key[:2], []).append(ending)
     return {
         situation.name: [
             shares(played[situation.name, control])
@@ -102,6 +108,7 @@ def measure(
             if (situation.name, control) in played
         ]
         for situation in situations
+        if (situation.name, 0) in played
     }
 
 
@@ -128,13 +135,15 @@ def parser(description: str) -> argparse.ArgumentParser:
     options.add_argument("--seed", type=int, default=1, help="base seed of the situations (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep replications in FILE and continue it")
-    options.add_argument("--write", action="store_true", help="put the table into docs/explanation/proof.md")
+    options.add_argument("--kept", action="store_true", help="play nothing: the replications that FILE of --resume has")
+    options.add_argument("--write", action="store_true", help="put the tables into docs/explanation/proof.md")
     return options
 
 
 def chosen(names: str) -> list[Situation]:
-    """The situations of these names, all without any; an unknown name is an error."""
-    wanted = [name for name in names.split(",") if name]
+    """The situations of these names, or of these parts; all without any; an unknown name is an error."""
+    asked = [name for name in names.split(",") if name]
+    wanted = [one for name in asked for one in ([each.name for each in PARTS[name]] if name in PARTS else [name])]
     known = {situation.name for situation in SITUATIONS}
     if unknown := set(wanted) - known:
         raise SystemExit(f"No such situation: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(known))}")
@@ -143,32 +152,35 @@ def chosen(names: str) -> list[Situation]:
 
 def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
     """Play what the options ask for, print the table, and give its numbers."""
-    results = measure(
-        chosen(options.only),
-        replications=_replications(options, quick),
-        seed=options.seed,
-        jobs=options.jobs,
-        resume=options.resume,
-        controls=options.controls,
-    )
+    if options.kept:
+        results = _results(chosen(options.only), _kept(options.resume, options.seed))
+    else:
+        results = measure(
+            chosen(options.only),
+            replications=int(options.replications or (quick if options.quick else FULL)),
+            seed=options.seed,
+            jobs=options.jobs,
+            resume=options.resume,
+            controls=options.controls,
+        )
     say(table(results))
     if options.write:
-        write(table(results), options, PAGE)
+        for name, part in PARTS.items():
+            own = {situation.name: results[situation.name] for situation in part if situation.name in results}
+            if own:
+                write(name, table(own), options.seed, PAGE)
     return figures(results)
 
 
-def write(rows: str, options: argparse.Namespace, page: Path) -> None:
-    """Replace the table between the two marks of a page."""
-    head, begin, rest = page.read_text("utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
+def write(part: str, rows: str, seed: int, page: Path) -> None:
+    """Replace the table between the two marks of a part of the page."""
+    start, stop = BEGIN.format(part), END.format(part)
+    head, begin, rest = page.read_text("utf-8").partition(start)
+    _, end, tail = rest.partition(stop)
     if not begin or not end:
-        raise SystemExit(f"{page} lacks its marks {BEGIN} and {END}")
-    command = f"python benchmarks/situations.py --seed {options.seed} --replications {_replications(options, QUICK)}"
-    page.write_text(f"{head}{BEGIN}\n\n{rows}\n\nMeasured with `{command}`.\n\n{END}{tail}", "utf-8")
-
-
-def _replications(options: argparse.Namespace, quick: int) -> int:
-    return int(options.replications or (quick if options.quick else FULL))
+        raise SystemExit(f"{page} lacks its marks {start} and {stop}")
+    command = f"python benchmarks/situations.py --only {part} --seed {seed} --resume FILE"
+    page.write_text(f"{head}{start}\n\n{rows}\n\nMeasured with `{command}`.\n\n{stop}{tail}", "utf-8")
 
 
 def main() -> None:

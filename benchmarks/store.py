@@ -30,7 +30,7 @@ from _contract import arguments, finish, say
 from _postgres import figures as postgres_figures
 
 import headway
-from headway.nouns.ids import decision_id
+from headway.nouns import ids
 from headway.nouns.records import Candidate, Decision, Situation
 from headway.observe.engines import open_database
 from headway.observe.query import Query
@@ -50,7 +50,7 @@ INSERT = (
 def decisions(count: int) -> list[Decision]:
     return [
         Decision(
-            id=decision_id(time.time()),
+            id=ids.decision(time.time()),
             situation=Situation(
                 task="route",
                 text=f"Which of these {number} invoices was paid twice, and by whom?",

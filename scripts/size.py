@@ -55,7 +55,7 @@ def sizes() -> dict[str, Any]:
     edges, used = _edges(trees)
     importers = Counter(target for targets in edges.values() for target in targets)
     single = [name for name in modules if importers[name] == 1 and not modules[name].name.startswith("__")]
-    public = Counter(_place(target.rpartition(".")[0]) for target in used)
+    public = Counter(_place(target) for target in used)
     cyclic = _cyclic(edges)
     return {
         "rooms": {name: {**place, "public": public[name]} for name, place in sorted(places.items())},
@@ -96,10 +96,16 @@ def _lazy(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _edges(trees: Mapping[str, ast.Module]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """module → modules that it imports; and "module.name" → modules of other rooms and kits that use it."""
+    """module → modules that it imports; and "module.name" → modules of other rooms and kits that use it.
+
+    A name counts once, by the module that defines it, whether a door gives it or a module does: of a module that is
+    imported whole, every attribute that is used counts (`errors.InvalidInput`).
+    """
     edges: dict[str, set[str]] = {name: set() for name in trees}
     used: dict[str, set[str]] = defaultdict(set)
+    homes = _homes(trees)
     for name, tree in trees.items():
+        whole: dict[str, str] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 edges[name] |= {alias.name for alias in node.names if alias.name in trees}
@@ -107,10 +113,37 @@ def _edges(trees: Mapping[str, ast.Module]) -> tuple[dict[str, set[str]], dict[s
                 for alias in node.names:
                     inside = f"{node.module}.{alias.name}"
                     edges[name].add(inside if inside in trees else node.module)
-                    if _place(node.module) != _place(name):
-                        used[inside].add(name)
+                    home = homes.get(inside, inside)
+                    if _place(node.module) == _place(name):
+                        continue
+                    if home in trees:
+                        whole[alias.asname or alias.name] = home
+                    else:
+                        used[home].add(name)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in whole:
+                used[f"{whole[node.value.id]}.{node.attr}"].add(name)
         edges[name].discard(name)
     return edges, used
+
+
+def _homes(trees: Mapping[str, ast.Module]) -> dict[str, str]:
+    """Each name of a door → where it is defined."""
+    given = {
+        f"{name}.{alias.asname or alias.name}": f"{node.module}.{alias.name}"
+        for name, tree in trees.items()
+        if any(other.startswith(f"{name}.") for other in trees)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in trees
+        for alias in node.names
+    }
+    for name, home in given.items():
+        seen = {name}
+        while home in given and home not in seen:
+            seen.add(home)
+            home = given[home]
+        given[name] = home
+    return given
 
 
 def _cyclic(edges: Mapping[str, set[str]]) -> set[str]:

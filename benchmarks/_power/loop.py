@@ -6,7 +6,7 @@
 
 The client is a project of its own on the same store, as a server would be. Nothing is configured but what defines the
 task: its actions, its rules where it has any, and `promote = "auto"`, because nobody is there to be asked, with
-`final_after_s = 0`, because outcomes never change.
+`final_after_s = 0`, because outcomes never change, and `ramp = "off"`, because the gate's decision is what is counted.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import numpy as np
 from _power.world import World
 from headway.loop.watch import Watch
 from headway.loop.when import Machine
-from headway.nouns.ids import decision_id
+from headway.nouns import ids
 from headway.project import Project
 from headway.promote.ledger import Entry
 
 __all__ = ["RULES", "UNIFORM", "LoopChange", "LoopRun"]
 
 TASK = "route"
-UNIFORM = 'actions = ["small", "large"]\npromote = "auto"\nfinal_after_s = 0\n'
+UNIFORM = 'actions = ["small", "large"]\npromote = "auto"\nramp = "off"\nfinal_after_s = 0\n'
 RULES = UNIFORM + 'rules = [{ when = "text_length >= 0", use = "small" }]\n'
 STEP_S = 10.0
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -119,7 +119,7 @@ class LoopRun:
         client, considered = self._client, []
         for _ in range(count):
             self._clock.now += STEP_S
-            identifier = decision_id(self._clock.now, self._rng.bytes(8))
+            identifier = ids.decision(self._clock.now, self._rng.bytes(8))
             considered.append(client.consider(TASK, "", None, id=identifier))
         decisions = client.submit(considered).result()
         signals = []

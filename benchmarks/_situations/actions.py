@@ -32,7 +32,7 @@ def _changed(
 ) -> Ending:
     """Learned and served under one set of actions; then the set changes, and the candidate is proven and served.
 
-    `again`: a new candidate is learned halfway under the new set.
+    `again`: a new candidate is learned 2,000 decisions after the change.
     """
     ending = Ending()
     with Client(settings.format(before), seed=seed) as client:
@@ -41,7 +41,7 @@ def _changed(
         client.serve(visits, first - 500)
         client.reopen(settings.format(after))
         while client.made <= until:
-            if again and client.made == (first + until) // 2:
+            if again and client.made == first + 2000:
                 candidate, again = learn(client, ending), False
             if candidate is not None and not again and look(client, candidate, ending, visits):
                 break
@@ -65,7 +65,7 @@ def added(seed: int, again: bool = False) -> Ending:
     """The candidate chooses `b` rightly, until `c` is added, of which it knows nothing and which it therefore tries."""
     costs = {"a": 0.5, "b": 0.35, "c": 1.0}
     return _changed(
-        seed, _costing(costs), _SAMPLED, _TWO, _THREE, first=1500, until=5500 if again else 3500, again=again
+        seed, _costing(costs), _SAMPLED, _TWO, _THREE, first=1500, until=8500 if again else 3500, again=again
     )
 
 

@@ -5,6 +5,7 @@ Worlds are false by construction: what a policy sees of `b` is better than `a`, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -109,19 +110,34 @@ def disasters_within(seed: int) -> Ending:
     return served(f"{ACTIONS}range = [-100, 40]\n", visit, seed)
 
 
+def bonus(rng: np.random.Generator, _: int) -> Visit:
+    """`b` succeeds more often, and once in twenty decisions it earns 5, which counts as 1."""
+    won = {"a": float(rng.random() < 0.5), "b": float(rng.random() < 0.75)}
+    lucky = rng.random() < 0.05
+
+    def report(action: str) -> Iterable[Report]:
+        yield Report({"reward": 5.0 if lucky and action == "b" else won[action]})
+
+    return Visit({"a": 0.5, "b": 0.75 * 0.95 + 0.25}, report, details=context(rng))
+
+
 def cut_against(seed: int) -> Ending:
-    """Cuts that only hurt the candidate: `b` sometimes earns 5, which counts as 1, and is better all the same."""
+    """Cuts that only hurt the candidate, which always chooses `b`: better all the same."""
+    with Client(f'{ACTIONS}range = [0, 1]\nfallback = "b"\n', seed=seed) as client:
+        return follow(client, bonus, candidate="fixed@0")
 
-    def visit(rng: np.random.Generator, _: int) -> Visit:
-        won = {"a": float(rng.random() < 0.5), "b": float(rng.random() < 0.75)}
-        bonus = rng.random() < 0.05
 
-        def report(action: str) -> Iterable[Report]:
-            yield Report({"reward": 5.0 if bonus and action == "b" else won[action]})
-
-        return Visit({"a": 0.5, "b": 0.75 * 0.95 + 0.25}, report, details=context(rng))
-
-    return served(f"{ACTIONS}range = [0, 1]\n", visit, seed)
+def cut_both_ways(seed: int) -> Ending:
+    """A learned candidate takes `a` in some cases, which cuts of `b` flatter: then the range that the verdict names."""
+    with Client(f"{ACTIONS}range = [0, 1]\n", seed=seed) as client:
+        ending = follow(client, bonus)
+        (status,) = client.project.status().tasks
+        named = re.search(r"Set range = (\[.*?\])", status.next.why)
+        if ending.promoted or named is None:
+            return ending
+        client.reopen(f"{ACTIONS}range = {named[1]}\n")
+        client.project.rescore(client.task)
+        return follow(client, bonus, learn_at=0, until=8000)
 
 
 # -- guards

@@ -29,7 +29,7 @@ from _situations import (
 )
 from _situations.trial import Trial
 
-__all__ = ["SITUATIONS", "Control", "Situation"]
+__all__ = ["PARTS", "SITUATIONS", "Control", "Situation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,6 @@ class Situation:
     about: str
     trial: Trial
     controls: Sequence[Control] = ()
-    held: bool = False  # it held before the audit
 
 
 def _changed(what: str, about: str, trial: Trial, again: Trial) -> Situation:
@@ -57,7 +56,7 @@ def _changed(what: str, about: str, trial: Trial, again: Trial) -> Situation:
     )
 
 
-SITUATIONS: tuple[Situation, ...] = (
+FIRST: tuple[Situation, ...] = (  # what an audit found or asked to hold
     Situation(
         "late_failures",
         "failures of one action arrive 6 h late",
@@ -81,53 +80,6 @@ SITUATIONS: tuple[Situation, ...] = (
         ],
     ),
     Situation("left_open", "attack: a decide-only agent leaves 52% open", late.left_open),
-    Situation("corrected_2h", "one action's failures read 1 at first, corrected after 2 h", corrected.corrected_2h),
-    Situation(
-        "corrected_6h",
-        "the same, corrected after 6 h",
-        corrected.corrected_6h,
-        [Control("better; the log is a day old", corrected.corrected_and_better)],
-    ),
-    Situation("corrected_equal", "the same, the actions are equal", corrected.corrected_equal),
-    Situation("corrected_up", "one action's successes read 0 at first, for 6 h", corrected.corrected_up),
-    Situation("few_corrected", "1.5% of one action's failures read 1 for 6 h", corrected.few_corrected),
-    Situation(
-        "judged_then_rated",
-        "a judge says 1 at once, its word is withdrawn and a person says 0 after 6 h",
-        corrected.judged_then_rated,
-        [Control("better; the log is a day old", corrected.rated_and_better)],
-    ),
-    Situation(
-        "conversions_late",
-        "on_censored = 0 after 1 h; one action's conversions take 2 h",
-        corrected.conversions_late,
-        [Control("better, reward_after_s = 9000", corrected.conversions_in_time)],
-    ),
-    Situation(
-        "flagged_later",
-        "a nightly job sets safety_flag 20 h later",
-        corrected.flagged_later,
-        [Control("better; the log is older", corrected.flagged_and_better)],
-    ),
-    *(
-        Situation(f"{name}_at_once", f"{about}; a person promotes as soon as it passes", trial)
-        for name, about, trial in (
-            ("corrected_2h", "failures corrected after 2 h", corrected.corrected_2h_at_once),
-            ("corrected_6h", "failures corrected after 6 h", corrected.corrected_6h_at_once),
-            ("judged_then_rated", "a person says 0 after 6 h", corrected.rated_at_once),
-            ("flagged_later", "a nightly job sets safety_flag 20 h later", corrected.flagged_at_once),
-        )
-    ),
-    Situation(
-        "deleted_failures",
-        "40% of the users whom one action failed are deleted",
-        deleted.failures,
-        [
-            Control("2% of all, whatever came of it; better", deleted.few_of_better),
-            Control("10% of all before it was learned; better", deleted.tenth_before_learning),
-            Control('10% of all, missing = "at random"; better', deleted.tenth_declared),
-        ],
-    ),
     Situation(
         "rescored",
         "all rewards rescored after training",
@@ -179,6 +131,113 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation("propensities_by_user", "client logs .5, acts by user", propensities.by_user),
     Situation("propensities_greedy", "client never explores, logs eps .2", propensities.greedy_logged_as_epsilon),
+    Situation(
+        "clipped",
+        "rewards cut off by the range",
+        skewed.clipped,
+        [Control("range = [-1, 3]", skewed.range_that_fits)],
+    ),
+    Situation(
+        "guard_broken",
+        "guard broken by three tolerances",
+        skewed.guard_broken,
+        [Control("guard kept", skewed.guard_kept)],
+    ),
+    Situation(
+        "trigger", "attack: one key, 5% trigger texts", raters.trigger, [Control("without that key", raters.no_trigger)]
+    ),
+    Situation(
+        "inverse_ratings",
+        "attack: one key rates 40% inversely (a rollback counts)",
+        raters.inverse_ratings,
+        [Control("a worse policy is rolled back", raters.worse_rolled_back)],
+    ),
+    Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
+    Situation(
+        "three_states", "three states", states.three_states, [Control(".25 better", states.three_states_and_better)]
+    ),
+    Situation(
+        "peeking",
+        "two equal actions, a look after every 50 decisions",
+        budget.peeking,
+        [Control(".2 better", budget.peeking_and_better)],
+    ),
+    Situation(
+        "season",
+        "all actions drift together",
+        ordinary.season,
+        [Control(".25 better", ordinary.season_and_better)],
+    ),
+    Situation("sticky", "sticky episodes", ordinary.sticky, [Control(".3 better", ordinary.sticky_and_better)]),
+    Situation("users", "correlated users", ordinary.users, [Control(".2 better", ordinary.users_and_better)]),
+    Situation(
+        "changing",
+        "changing actions and canaries",
+        ordinary.changing,
+        [Control(".3 better", ordinary.changing_and_better)],
+    ),
+    Situation(
+        "early_and_withdrawn",
+        "early, late, withdrawn and repeated signals",
+        ordinary.early_and_withdrawn,
+        [Control(".25 better", ordinary.early_and_better)],
+    ),
+    Situation(
+        "adaptive",
+        "the logging policy learns",
+        propensities.adaptive,
+        [Control(".2 better", propensities.adaptive_and_better)],
+    ),
+)
+
+SECOND: tuple[Situation, ...] = (  # what a second audit found
+    Situation("corrected_2h", "one action's failures read 1 at first, corrected after 2 h", corrected.corrected_2h),
+    Situation(
+        "corrected_6h",
+        "the same, corrected after 6 h",
+        corrected.corrected_6h,
+        [Control("better; the log is a day old", corrected.corrected_and_better)],
+    ),
+    Situation("corrected_equal", "the same, the actions are equal", corrected.corrected_equal),
+    Situation("corrected_up", "one action's successes read 0 at first, for 6 h", corrected.corrected_up),
+    Situation("few_corrected", "1.5% of one action's failures read 1 for 6 h", corrected.few_corrected),
+    Situation(
+        "judged_then_rated",
+        "a judge says 1 at once, its word is withdrawn and a person says 0 after 6 h",
+        corrected.judged_then_rated,
+        [Control("better; the log is a day old", corrected.rated_and_better)],
+    ),
+    Situation(
+        "conversions_late",
+        "on_censored = 0 after 1 h; one action's conversions take 2 h",
+        corrected.conversions_late,
+        [Control("better, reward_after_s = 9000", corrected.conversions_in_time)],
+    ),
+    Situation(
+        "flagged_later",
+        "a nightly job sets safety_flag 20 h later",
+        corrected.flagged_later,
+        [Control("better; the log is older", corrected.flagged_and_better)],
+    ),
+    *(
+        Situation(f"{name}_at_once", f"{about}; a person promotes as soon as it passes", trial)
+        for name, about, trial in (
+            ("corrected_2h", "failures corrected after 2 h", corrected.corrected_2h_at_once),
+            ("corrected_6h", "failures corrected after 6 h", corrected.corrected_6h_at_once),
+            ("judged_then_rated", "a person says 0 after 6 h", corrected.rated_at_once),
+            ("flagged_later", "a nightly job sets safety_flag 20 h later", corrected.flagged_at_once),
+        )
+    ),
+    Situation(
+        "deleted_failures",
+        "40% of the users whom one action failed are deleted",
+        deleted.failures,
+        [
+            Control("2% of all, whatever came of it; better", deleted.few_of_better),
+            Control("10% of all before it was learned; better", deleted.tenth_before_learning),
+            Control('10% of all, missing = "at random"; better', deleted.tenth_declared),
+        ],
+    ),
     *(
         Situation(
             f"claimed_{name}",
@@ -220,18 +279,6 @@ SITUATIONS: tuple[Situation, ...] = (
         [Control("0.4% of requests fail, better", sharing.attempts_rare)],
     ),
     Situation(
-        "clipped",
-        "rewards cut off by the range",
-        skewed.clipped,
-        [Control("range = [-1, 3]", skewed.range_that_fits)],
-    ),
-    Situation(
-        "guard_broken",
-        "guard broken by three tolerances",
-        skewed.guard_broken,
-        [Control("guard kept", skewed.guard_kept)],
-    ),
-    Situation(
         "pareto_costs",
         "Pareto costs beyond the range",
         beyond.pareto_costs,
@@ -250,6 +297,7 @@ SITUATIONS: tuple[Situation, ...] = (
         [
             Control("range = [-100, 40], worth it", beyond.disasters_within),
             Control("cuts that only hurt the candidate", beyond.cut_against),
+            Control("cuts both ways, then the range that the verdict names", beyond.cut_both_ways),
         ],
     ),
     Situation(
@@ -266,15 +314,6 @@ SITUATIONS: tuple[Situation, ...] = (
         [Control("range = [0, 10], kept", beyond.guard_bounded_kept)],
     ),
     Situation("guard_huge_bounded", "the same, with a declared range", beyond.guard_huge_bounded),
-    Situation(
-        "trigger", "attack: one key, 5% trigger texts", raters.trigger, [Control("without that key", raters.no_trigger)]
-    ),
-    Situation(
-        "inverse_ratings",
-        "attack: one key rates 40% inversely (a rollback counts)",
-        raters.inverse_ratings,
-        [Control("a worse policy is rolled back", raters.worse_rolled_back)],
-    ),
     Situation(
         "losers_silent",
         "votes: three in four who dislike the candidate's reply do not answer",
@@ -320,63 +359,23 @@ SITUATIONS: tuple[Situation, ...] = (
         copies.retries,
         [Control(".3 better", copies.retries_and_better)],
     ),
-    Situation("no_state", "no text, no state", states.no_state, [Control(".25 better", states.no_state_and_better)]),
-    Situation(
-        "three_states", "three states", states.three_states, [Control(".25 better", states.three_states_and_better)]
-    ),
-    Situation(
-        "peeking",
-        "two equal actions, a look after every 50 decisions",
-        budget.peeking,
-        [Control(".2 better", budget.peeking_and_better)],
-        held=True,
-    ),
-    Situation(
-        "season",
-        "all actions drift together",
-        ordinary.season,
-        [Control(".25 better", ordinary.season_and_better)],
-        held=True,
-    ),
-    Situation(
-        "sticky", "sticky episodes", ordinary.sticky, [Control(".3 better", ordinary.sticky_and_better)], held=True
-    ),
     Situation(
         "bounds_agreeing",
         "policies agree on 90% of the decisions, and the uplift is just below the margin",
         ordinary.agreeing,
         [Control(".95 better on 10% of the decisions", ordinary.agreeing_and_better)],
     ),
-    Situation(
-        "users", "correlated users", ordinary.users, [Control(".2 better", ordinary.users_and_better)], held=True
-    ),
-    Situation(
-        "changing",
-        "changing actions and canaries",
-        ordinary.changing,
-        [Control(".3 better", ordinary.changing_and_better)],
-        held=True,
-    ),
-    Situation(
-        "early_and_withdrawn",
-        "early, late, withdrawn and repeated signals",
-        ordinary.early_and_withdrawn,
-        [Control(".25 better", ordinary.early_and_better)],
-        held=True,
-    ),
-    Situation(
-        "adaptive",
-        "the logging policy learns",
-        propensities.adaptive,
-        [Control(".2 better", propensities.adaptive_and_better)],
-        held=True,
-    ),
+)
+
+UNLISTED: tuple[Situation, ...] = (  # worlds that nobody asked for
     Situation("fished", "a new candidate of equal actions after every 150 decisions", unlisted.fished),
     Situation("rewards_tried", "the reward's weights are changed until something passes", unlisted.rewards_tried),
     Situation("ranges_tried", "the range is declared anew until something passes", unlisted.ranges_tried),
     Situation("novelty", "`b` is better for 1,500 decisions, then worse", unlisted.novelty),
+    Situation("novelty_watched", "the same, and the loop goes on for 1,500 decisions", unlisted.novelty_watched),
     Situation("carried_over", "`b` spoils the decision that follows", unlisted.carried_over),
     Situation("four_days", "better on weekdays, worse at weekends; four days are logged", unlisted.four_days),
+    Situation("weekend_watched", "the same, and the loop goes on at the weekend", unlisted.weekend_watched),
     Situation("levels_by_day", "every action has another level each day", unlisted.levels_by_day),
     Situation("after_the_fact", "the state was measured after the action", unlisted.after_the_fact),
     Situation("sybils", "attack: five keys of one person, 6% trigger texts", unlisted.sybils),
@@ -385,3 +384,6 @@ SITUATIONS: tuple[Situation, ...] = (
         "failures_taken_back", "the client takes failures of `b` back an hour later", unlisted.failures_taken_back
     ),
 )
+
+PARTS = {"first": FIRST, "second": SECOND, "unlisted": UNLISTED}  # of the page, each with a table
+SITUATIONS = (*FIRST, *SECOND, *UNLISTED)

@@ -72,7 +72,7 @@ def _played(world: World, seed: int, *, gain: float, drawn: bool) -> Ending:
         candidate = learn(client, ending)
         if drawn and candidate is not None:
             client.project.start_experiment(client.task, policy=candidate)
-        while client.made < 2500:
+        while client.made < (4000 if gain else 2500):
             if drawn:
                 client.serve(visits, 100)
             else:

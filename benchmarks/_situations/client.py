@@ -21,7 +21,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from headway.nouns.ids import decision_id
+from headway.nouns import ids
 from headway.project import Project
 
 __all__ = ["Client", "Report", "Visit", "Visits"]
@@ -83,7 +83,8 @@ class Client:
         self.project = self._open()
 
     def _open(self) -> Project:
-        text = f'[store]\ndurability = "process"\nqueue = 100000\n[tasks.{self.task}]\n{self.settings}\n'
+        steps = "" if "ramp = " in self.settings else 'ramp = "off"\n'  # what is promoted decides at once
+        text = f'[store]\ndurability = "process"\nqueue = 100000\n[tasks.{self.task}]\n{steps}{self.settings}\n'
         (self.folder / "headway.toml").write_text(text, "utf-8")
         return Project(self.folder, environ={}, clock=self.clock, seed=self._seed + self.made)
 
@@ -145,7 +146,7 @@ class Client:
         """Moves the clock by one step; the id of the next decision."""
         self.clock.now += self.step_s
         self.made += 1
-        return decision_id(self.clock.now, self.rng.bytes(8))
+        return ids.decision(self.clock.now, self.rng.bytes(8))
 
     def wait(self, seconds: float) -> None:
         """Let time pass without traffic."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from _situations.client import Client, Visit, Visits
 from _situations.trial import Ending, learn, look, settle_it
+from headway.nouns import ids
 from headway.nouns.errors import HeadwayError
-from headway.nouns.ids import decision_id
 
 SETTINGS = 'actions = ["a", "b"]\nrange = [0, 1]\nfallback = "a"\n'
 
@@ -94,7 +94,7 @@ def retries(seed: int, better: float = 0.0) -> Ending:
                 for _ in range(int(client.rng.integers(1, 5)) if client.rng.random() < 0.1 else 1):
                     request += 1
                     lines.append({
-                        "id": decision_id(client.clock.now, client.rng.bytes(8)), "task": client.task,
+                        "id": ids.decision(client.clock.now, client.rng.bytes(8)), "task": client.task,
                         "at": client.clock.now, "state": {"x": x, "request": request}, "candidates": ["a", "b"],
                         "probabilities": [0.5, 0.5], "action": action,
                         "signals": [{"name": "reward", "value": won, "at": client.clock.now + 1.0}],

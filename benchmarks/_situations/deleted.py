@@ -11,6 +11,7 @@ from _situations.client import Client, Report, Visit, Visits
 from _situations.late import UNIT, context
 from _situations.trial import Ending, learn, look
 from headway.nouns.records import Settled
+from headway.observe import draws_of
 from headway.observe.erase import DeletionFilter
 
 Leaves = Callable[[Settled, np.random.Generator], bool]
@@ -32,7 +33,7 @@ def _deleted(seed: int, visits: Visits, leaves: Leaves, *, settings: str = "", e
             client.serve(visits, 100)
             client.project.settle(client.task)
             if client.made <= 400 or not early:
-                newest = client.project.query.draws(client.task).seq[-100:].tolist()
+                newest = draws_of(client.project.query.frame(client.task)).seq[-100:].tolist()
                 for row in list(client.project.query.outcomes(newest)):
                     if leaves(row, client.rng):
                         client.project.erase(DeletionFilter(decision=row.decision.id), rewrite=False)

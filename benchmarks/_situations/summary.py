@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
-from _situations.catalogue import SITUATIONS, Situation
+from _situations.catalogue import SITUATIONS, Control, Situation
 from _situations.trial import Ending
 
 __all__ = ["Shares", "figures", "shares", "table"]
@@ -93,10 +93,7 @@ def table(results: Results) -> str:
 
 
 def _row(situation: Situation, trial: Shares, controls: Sequence[Shares]) -> str:
-    shown = "; ".join(
-        f"{control.about}: {result.right:.2f} ({result.decisions:,.0f})"
-        for control, result in zip(situation.controls, controls, strict=False)
-    )
+    shown = "; ".join(_cured(*each) for each in zip(situation.controls, controls, strict=False))
     cells = (
         situation.about,
         f"{trial.replications}",
@@ -108,3 +105,10 @@ def _row(situation: Situation, trial: Shares, controls: Sequence[Shares]) -> str
         shown,
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _cured(control: Control, result: Shares) -> str:
+    """What a control came to: the better ones that are promoted, of how many, and after how many decisions."""
+    count = result.replications
+    wrong = f", {result.wrong * count:.0f} false" if result.wrong else ""
+    return f"{control.about}: {result.right * count:.0f} of {count}{wrong} ({result.decisions:,.0f})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from _power.loop import UNIFORM, LoopRun
+from _power.world import World
 
 from _situations.client import Client, Report, Visit
 from _situations.late import UNIT, context
@@ -125,6 +127,31 @@ def four_days(seed: int) -> Ending:
         if ending.promoted:
             ending.uplift = (5 * 0.1 - 2 * 0.4) / 7
         return ending
+
+
+def _watched(seed: int, world: World, wears_off: int, most: int = 1500) -> Ending:
+    """The shipped loop promotes, and goes on looking: wrong is what still decides long after it wore off."""
+    ending = Ending()
+    with LoopRun(UNIFORM, world, seed=seed, batch=25) as run:
+        run.serve(wears_off)
+        if (promoted := run.first("promote")) is not None:
+            run.serve(most, until=lambda run: run.first("rollback", after=wears_off) is not None)
+            back = run.first("rollback", after=wears_off)
+            ending.promoted, ending.uplift = back is None, -0.15
+            ending.notes = {"promoted_at": promoted} | ({} if back is None else {"taken_back_after": back - wears_off})
+        ending.state, ending.reason = "wait", "not promoted" if promoted is None else "rolled back"
+        ending.decisions = run.made
+    return ending
+
+
+def novelty_watched(seed: int) -> Ending:
+    """The novelty again, with `promote = "auto"` and the loop at work after the promotion."""
+    return _watched(seed, lambda place: {"small": 0.6, "large": 0.8 if place < 1500 else 0.45}, 1500)
+
+
+def weekend_watched(seed: int) -> Ending:
+    """The four days again, with `promote = "auto"`, and the weekend that follows."""
+    return _watched(seed, lambda place: {"small": 0.6, "large": 0.7 if place < 3000 else 0.2}, 3000)
 
 
 def levels_by_day(seed: int) -> Ending:

@@ -9,13 +9,12 @@ from _situations.trial import Ending, settle_it
 from headway.kits.reply import duels
 from headway.nouns.errors import HeadwayError
 from headway.nouns.protocols import Learned
-from headway.project import publish_policy
 
 SETTINGS = 'kind = "reply"\n'
 HONEST = ("ann", "bob", "cem", "dan")
 COLLUDERS = ("mallory", "trent")
 MUTE = "mute"
-MOST, EVERY = 200, 5
+EVERY = 5
 MEASURED = {  # an adapter with which nothing else is wrong
     "logprob_gap": 0.0, "kl": 0.0, "perplexity_ratio": 1.0, "probe_length": 20.0, "champion_length": 20.0,
     "probe_flagged": 0.0, "champion_flagged": 0.0, "probe_count": 40.0,
@@ -25,9 +24,15 @@ MEASURED = {  # an adapter with which nothing else is wrong
 
 
 def compared(
-    seed: int, *, preferred: float, losers_answer: float = 1.0, colluders: float = 0.0, mute: float = 0.0
+    seed: int,
+    *,
+    preferred: float,
+    losers_answer: float = 1.0,
+    colluders: float = 0.0,
+    mute: float = 0.0,
+    most: int = 200,
 ) -> Ending:
-    """Up to 200 comparisons, and a look after every fifth.
+    """Up to so many comparisons, and a look after every fifth.
 
     The candidate is truly preferred in a share `preferred` of them. Who prefers the other reply answers with
     probability `losers_answer`; a share `colluders` goes to two keys that always vote for the candidate, and
@@ -40,8 +45,8 @@ def compared(
             family="language", tensors={"lora": np.ones(4, np.float32)}, knobs={}, metrics={}, baselines={},
             trained_on={}, extra={"measured": MEASURED},
         )  # fmt: skip
-        candidate = publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=0, why="compared").ref
-        for place in range(MOST):
+        candidate = project.publish(learned, task="reply", kind="reply", encoder="", seed=0, why="compared").ref
+        for place in range(most):
             client.next_id()
             colluding = rng.random() < colluders
             rater = (COLLUDERS if colluding else HONEST)[int(rng.integers(2 if colluding else len(HONEST)))]
@@ -87,8 +92,8 @@ def mute_key(seed: int) -> Ending:
 
 
 def mute_key_on_a_better_one(seed: int) -> Ending:
-    """The same key, and a candidate that the others prefer and say so."""
-    return compared(seed, preferred=0.8, mute=1 / 3)
+    """The same key, and a candidate that the others prefer and say so: it takes more votes."""
+    return compared(seed, preferred=0.8, mute=1 / 3, most=600)
 
 
 def two_collude(seed: int) -> Ending:

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from _situations.client import Client
 
+from headway.nouns import ids
 from headway.nouns.errors import HeadwayError
-from headway.nouns.ids import episode_id
 from headway.nouns.records import Signal
 
 __all__ = ["CONTROLS", "TRIALS", "Judged"]
@@ -155,7 +155,7 @@ class _Episodes:
         chosen = self._open.pop(name)
         chance = 0.5 + self._helps * chosen.count("b") / len(chosen)
         solved = float(self._rng.random() < chance)
-        return Signal(subject=episode_id(self._client.task, name), name="solved", value=solved, at=at)
+        return Signal(subject=ids.episode(self._client.task, name), name="solved", value=solved, at=at)
 
 
 def episodes(seed: int, *, share: float | None = None, helps: float = 0.0) -> Judged:

@@ -16,25 +16,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import (
+from headway.nouns import Candidate, Decision, Estimate, Evidence, Signal, Situation, Source, Verdict
+from headway.nouns.errors import (
     Busy,
-    Candidate,
     Conflict,
     Damaged,
-    Decision,
-    Estimate,
-    Evidence,
     GateRefused,
     HeadwayError,
     InvalidInput,
     InvalidSettings,
     MissingExtra,
-    Signal,
-    Situation,
-    Source,
     Unavailable,
     UnknownName,
-    Verdict,
 )
 
 if TYPE_CHECKING:
@@ -63,11 +56,11 @@ __all__ = [
     "open",
     "sample",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(  # noqa: A001 — reads as it should: headway.open("demo")
-    folder: str | Path = ".",
+    folder: str | Path | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     seed: int | None = None,
@@ -75,11 +68,13 @@ def open(  # noqa: A001 — reads as it should: headway.open("demo")
 ) -> Project:
     """The project in a folder, created on first use: headway.toml if there is one, and everything else in .headway/.
 
-    `seed` makes its random draws reproducible; `source="synthetic"` marks everything decided as made up.
+    Without a folder it is that of HEADWAY_DIR, or the working directory. `seed` makes its random draws reproducible;
+    `source="synthetic"` marks everything decided as made up.
     """
     from headway.project import Project
+    from headway.settings import project_directory
 
-    return Project(Path(folder), environ=environ, seed=seed, source=source)
+    return Project(project_directory(folder, environ), environ=environ, seed=seed, source=source)
 
 
 def sample(name: str = "route", *, n: int = 4000, seed: int = 7) -> Iterator[SampleRequest]:

@@ -15,7 +15,7 @@ DOORS = ("cli", "serve", "loop", "kits")
 FACADE = "headway.project"
 VERBS = {
     "project", "decide", "signal", "learn", "prove", "promote", "publish", "inspect", "data", "alarm",
-    "experiment", "guard", "weight",
+    "experiment", "guard", "ramp", "weight",
 }  # fmt: skip
 
 

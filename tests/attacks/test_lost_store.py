@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.nouns import ids
 from headway.nouns.errors import HeadwayError
-from headway.nouns.ids import id_bytes
 from tests.postgres import Server
 from tests.serve.conftest import Running, served  # noqa: F401 — a fixture
 
@@ -157,12 +157,30 @@ def test_bytes_that_another_program_changes_in_the_middle_of_the_file_are_notice
             assert running.decide().status_code == 201
 
 
+def test_bytes_that_change_right_after_the_first_write_are_noticed(tmp_path: Path) -> None:
+    """The first write begins a new log, and that looked like a checkpoint, which may change the file."""
+    with headway.open(tmp_path, environ={}) as project:
+        for number in range(800):
+            project.decide("route", f"a text with the number {number:04}", ["small", "large"])
+    store = tmp_path / ".headway" / "headway.db"
+    place = _middle_page(store, of="decisions")
+    change = f"file = open({str(store)!r}, 'r+b'); file.seek({place}); file.write(b'\\xff' * 64)"
+    with headway.open(tmp_path, environ={}) as project:
+        project.decide("route", "the first", ["small", "large"])
+        subprocess.run([sys.executable, "-c", change], check=True)
+        until = time.monotonic() + 20
+        with pytest.raises(HeadwayError) as lost:
+            while time.monotonic() < until:
+                project.database.version()  # as the server and the loop do
+        assert lost.value.code == "store_lost"
+
+
 def test_doctor_finds_a_changed_value_that_an_index_has(tmp_path: Path) -> None:
     with headway.open(tmp_path, environ={}) as project:
         known = [project.decide("route", f"text {number}", ["small", "large"]).id for number in range(50)][20]
     store = tmp_path / ".headway" / "headway.db"
     body = store.read_bytes()
-    place = body.index(id_bytes(known))
+    place = body.index(ids.raw(known))
     store.write_bytes(body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
     done = subprocess.run(
         [sys.executable, "-m", "headway", "-C", str(tmp_path), "doctor"], capture_output=True, text=True, timeout=120
@@ -199,7 +217,7 @@ def test_no_command_makes_a_new_store_beside_a_server_whose_folder_was_deleted(
 def test_a_file_that_is_put_back_continues_with_every_row(tmp_path: Path, served: Callable[..., Running]) -> None:  # noqa: F811
     running = served()
     store = tmp_path / ".headway" / "headway.db"
-    ids = {running.decide().json()["id"] for _ in range(50)}
+    decided = {running.decide().json()["id"] for _ in range(50)}
     store.rename(tmp_path / "away.db")
     _is_lost(running, "moved away")
     running.stop()
@@ -208,7 +226,7 @@ def test_a_file_that_is_put_back_continues_with_every_row(tmp_path: Path, served
     assert lost.value.code == "store_lost"
     (tmp_path / "away.db").rename(store)
     with headway.open(tmp_path, environ={}) as project:
-        assert ids <= {decision.id for decision in project.query.decisions("route")}
+        assert decided <= {decision.id for decision in project.query.decisions("route")}
 
 
 def test_processes_that_come_and_go_raise_no_alarm(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from benchmarks import _estimators as estimators
 from benchmarks._worlds import EXACT_VALUES, routing_log
 from headway.nouns.errors import UnknownName
-from headway.prove import estimators as core
+from headway.prove import display as core
 from headway.prove.log import Log
 from headway.prove.spread import ScoreSpread
 from tests.prove.logs import small_log, true_difference

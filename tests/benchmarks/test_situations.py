@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks are scripts: they import one another by bare name
 
 from _situations import budget, deleted, late, training  # noqa: E402
-from _situations.catalogue import SITUATIONS  # noqa: E402
+from _situations.catalogue import PARTS, SITUATIONS  # noqa: E402
 from _situations.summary import figures, shares, table  # noqa: E402
 from _situations.trial import Ending, reason_code  # noqa: E402
 
-from benchmarks.situations import BEGIN, END, PAGE, chosen, keys, parser, write  # noqa: E402
+from benchmarks.situations import BEGIN, END, PAGE, chosen, keys, parser, run, write  # noqa: E402
 from headway.nouns.evidence import Verdict  # noqa: E402
 
 
@@ -68,6 +70,21 @@ def test_shares_count_how_replications_ended() -> None:
     assert (result.reason, result.said, result.decisions) == ("rows", "rows: 6.", 700.0)
 
 
+def test_replications_in_a_file_make_a_table_without_being_played_again(tmp_path: Path) -> None:
+    ending = asdict(Ending(state="wait", reason="Not proven yet", decisions=900))
+    rows = [{"key": ("trigger", 0, place), "seed": seed, "ending": ending} for seed in (5, 6) for place in range(3)]
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    options = parser("").parse_args(["--resume", str(kept), "--seed", "5", "--kept", "--only", "first"])
+    assert run(options)["trigger_replications"] == 3.0
+
+
+def test_a_cell_says_how_many_of_a_control_were_promoted() -> None:
+    better = [Ending(state="pass", promoted=True, uplift=uplift, decisions=500) for uplift in (0.1, 0.1, -0.1)]
+    (row,) = (line for line in table({"trigger": [shares(better)] * 2}).splitlines() if "trigger" in line)
+    assert "without that key: 2 of 3, 1 false (500)" in row
+
+
 def test_every_situation_has_a_row_and_figures() -> None:
     one = shares([Ending(state="wait", reason="Not proven yet")])
     results = {situation.name: [one] * (1 + len(situation.controls)) for situation in SITUATIONS}
@@ -111,16 +128,17 @@ def test_a_reason_is_shortened_to_a_few_words(said: str, code: str) -> None:
 
 def test_the_table_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", "utf-8")
-    write("| a |", parser("").parse_args(["--seed", "5", "--replications", "7"]), page)
+    page.write_text(f"before\n{BEGIN.format('second')}\nold\n{END.format('second')}\nafter\n", "utf-8")
+    write("second", "| a |", 5, page)
     text = page.read_text("utf-8")
     assert "old" not in text
     assert "| a |" in text
-    assert "--seed 5 --replications 7" in text
+    assert "--only second --seed 5 " in text
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
 
 
 def test_the_page_about_proof_has_the_marks() -> None:
     text = PAGE.read_text("utf-8")
-    assert text.index(BEGIN) < text.index(END)
+    for part in PARTS:
+        assert text.index(BEGIN.format(part)) < text.index(END.format(part))

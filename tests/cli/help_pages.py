@@ -20,7 +20,8 @@ INTRODUCTION = """\
 
 Every command takes `-C DIR` (the project's folder; the current folder by default) and `--json` (one JSON document on
 standard output, errors too: `{"error": {"code", "message", "hint"}}`), and prints the next command to run or how to
-undo. On a terminal there are tables and colour, elsewhere plain lines. Exit status: 0 done, 1 an error
+undo. On a terminal there are tables and colour, elsewhere plain lines. A command that is silent for long (two seconds
+on a terminal, five elsewhere) says on standard error that it works and how far it is. Exit status: 0 done, 1 an error
 ([codes](errors.md)) or a failed check of `doctor`, 2 the command line is invalid, 3 the answer of `--check` is no,
 130 interrupted.
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def process(*words: object, cwd: Path, **environ: str) -> Result:
 
 
 def ran(program: Sequence[object], *, cwd: Path, **environ: str) -> Result:
-    """Run a program in a new process."""
+    """Run a program in a new process; what it says on a busy machine about its progress is left out."""
     done = subprocess.run(
         [str(word) for word in program],
         cwd=cwd,
@@ -64,7 +65,12 @@ def ran(program: Sequence[object], *, cwd: Path, **environ: str) -> Result:
         encoding="utf-8",
         check=False,
     )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return Result(done.returncode, done.stdout, without_progress(done.stderr))
+
+
+def without_progress(err: str) -> str:
+    """Standard error without the lines of a command that was silent for long."""
+    return re.sub(r"^[\w ]+ is working, \d+ s\n", "", err, flags=re.MULTILINE)
 
 
 def contents(folder: Path) -> dict[str, list[tuple[Any, ...]]]:

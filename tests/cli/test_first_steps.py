@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from headway import open as open_project
 from headway.kits.demo.planted import holds_project, prepare
 from headway.settings import load
 from tests.cli.terminal import headway
@@ -38,6 +40,18 @@ def test_a_folder_with_only_a_headway_toml_is_a_project(declared: Path, empty: P
     assert done.code == 0, done.err
     assert "route" in done.out
     assert headway("-C", empty, "status", "--json").error["code"] == "no_project"
+
+
+def test_headway_dir_names_the_project_where_nothing_else_does(
+    declared: Path, empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(empty)
+    monkeypatch.setenv("HEADWAY_DIR", str(declared))
+    assert "route" in headway("status").out
+    with open_project() as project:
+        assert project.tasks() == ["route"]
+    assert headway("-C", empty, "status", "--json").error["code"] == "no_project"
+    assert not list(empty.iterdir())
 
 
 def test_init_says_what_the_weights_mean_and_its_next_command_runs(empty: Path) -> None:
@@ -101,6 +115,44 @@ def test_init_refuses_a_price_that_is_not_clear(empty: Path, words: tuple[str, .
     assert done.code != 0
     assert said in " ".join(done.err.split())
     assert not (empty / "headway.toml").exists()
+
+
+@pytest.mark.kits("proxy")
+@pytest.mark.parametrize(
+    ("url", "model", "price"),
+    [
+        ("https://api.openai.com/v1", "gpt-4o-mini", (0.15, 0.6)),
+        ("https://api.openai.com/v1", "gpt-4o-mini-2024-07-18", (0.15, 0.6)),
+        ("https://api.anthropic.com/v1", "claude-sonnet-4-5-20250929", (3.0, 15.0)),
+        ("https://proxy.example/v1", "gpt-4o-mini", None),
+        ("https://api.openai.com/v1", "gpt-of-tomorrow", None),
+    ],
+)
+def test_init_suggests_the_public_price_of_a_known_model_with_its_date(
+    empty: Path, url: str, model: str, price: tuple[float, float] | None
+) -> None:
+    words = ("-C", empty, "init", "--task", "route", "--upstream", "large", url, model)
+    done = headway(*words)
+    assert done.code == 0, done.err
+    text = (empty / "headway.toml").read_text("utf-8")
+    upstream = load(empty).upstreams["large"]
+    if price is None:
+        assert "# price_in" in text
+        assert upstream.price_in == 0.0
+        assert "public price" not in text + done.out
+        return
+    day = re.search(r"price_in = .*# a suggestion: the public price of (\d{4}-\d\d-\d\d)", text)
+    assert day is not None
+    assert f"on {day[1]}; is that your price?" in done.out
+    assert (upstream.price_in, upstream.price_out) == price
+
+
+@pytest.mark.kits("proxy")
+def test_a_price_that_is_named_replaces_the_public_one(empty: Path) -> None:
+    upstream = ("--upstream", "large", "https://api.openai.com/v1", "gpt-4o-mini", "--price", "7/9")
+    done = headway("-C", empty, "init", "--task", "route", *upstream)
+    assert "is that your price" not in done.out
+    assert load(empty).upstreams["large"].price_in == 7.0
 
 
 @pytest.mark.parametrize("agent", ["claude", "cursor", "codex"])

@@ -39,7 +39,7 @@ def test_the_story_of_a_task_is_told_in_sentences_with_times_and_names(empty: Pa
         keep(project, "route", policy, {})
         project.canary(policy, share=0.2, who="ann")
         project.canary(policy, share=0.0, who="ann")
-        project.promote(policy, who="ann")
+        project.promote(policy, who="ann", at_once=True)
         raise_alarm(project, "route", DRIFT, who="loop")
         end_alarm(project, "route", why="it was a holiday", who="ann")
         project.rollback("route", why="tickets went up", who="bob")
@@ -74,7 +74,7 @@ def test_looks_of_the_guard_are_not_told_and_report_shows_what_promoted(empty: P
         keep(project, "route", policy, {**EARLY, "id": "evi_first", "needed": 900})
         keep(project, "route", policy, {**EARLY, "id": "evi_again", "diagnostics": (check("calibration", ok=False),)})
         keep(project, "route", policy, {"id": "evi_better"})
-        project.promote(policy)
+        project.promote(policy, at_once=True)
         body = {**(project.ledger.evidence("evi_first") or {}), "id": "evi_guard"}
         project.ledger.keep_evidence("evi_guard", "route", body["candidate_hash"], body, project.clock())
         assert project.ledger.latest_evidence("route") == "evi_guard"

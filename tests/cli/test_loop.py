@@ -140,8 +140,8 @@ def test_rollback_learn_prove_plan_report_promote(project: Path) -> None:
     assert done.code == 0
     assert page.read_text("utf-8").lower().startswith("<!doctype html>")
     assert "synthetic" in page.read_text("utf-8")
-    promoted = headway("-C", project, "promote", "route", "--who", "ann")
-    assert re.search(r"route now bandit@\w+ \(was uniform@0\)\.", promoted.out)
+    promoted = headway("-C", project, "promote", "route", "--at-once", "--who", "ann")
+    assert re.search(r"route now .+ \(bandit@\w+\) \(was uniform@0\)\.", promoted.out)
     assert promoted.out.endswith(f"Undo: headway -C {project} rollback route\n")
 
 

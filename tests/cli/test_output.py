@@ -72,8 +72,8 @@ def test_without_a_terminal_there_are_no_escape_codes() -> None:
     out.fields({"one": 1, "three": EVIL})
     out.note("a note")
     out.undo("headway rollback route")
-    with out.progress() as progress:
-        progress("work", 1, 2)
+    with out.at_work("headway learn"):
+        out.progress("work", 1, 2)
     out.finish()
     assert "\x1b" not in page.getvalue()
     assert page.getvalue().splitlines()[:4] == ["words", "a        b", "x        1", "longer  22"]
@@ -88,8 +88,8 @@ def test_json_is_one_document_with_the_next_step_and_nothing_else() -> None:
     out.note("a note")
     out.document({"value": math.nan, "bound": -math.inf, "text": EVIL})
     out.next("headway status")
-    with out.progress() as progress:
-        progress("work", 1, 2)
+    with out.at_work("headway learn"):
+        out.progress("work", 1, 2)
     out.finish()
     assert json.loads(page.getvalue()) == {"value": None, "bound": None, "text": EVIL, "next": "headway status"}
     assert aside.getvalue() == ""

@@ -40,9 +40,9 @@ def test_a_trusted_key_may_decide_and_the_ledger_names_it(folder: Path) -> None:
     proven = headway("-C", folder, "prove", "route", "--trust-key", "agent", "--check")
     assert proven.code == 0
     assert "It depends on the key 'agent', which you trust." in proven.out
-    done = headway("-C", folder, "promote", "route", "--trust-key", "agent", "--json")
+    done = headway("-C", folder, "promote", "route", "--trust-key", "agent", "--at-once", "--json")
     assert (done.code, done.json["trusted_keys"]) == (0, ["agent"])
-    assert done.json["why"].endswith("(trusting agent)")
+    assert "BETTER (trusting agent)" in done.json["why"]
 
 
 def test_trust_key_needs_a_proof_of_this_project(folder: Path) -> None:

@@ -14,8 +14,8 @@ from tests.conftest import ROOT
 from tests.kits.proxy.conftest import Proxy, settings
 from tests.kits.proxy.upstream import WORDS, Upstream
 
-# The LiteLLM example has a router of its own: tests/kits/audit/test_litellm_example.py; the bots: tests/kits/reply.
-ELSEWHERE = ("litellm_propensities", "discord_bot", "slack_bot")
+# The bots: tests/kits/reply.
+ELSEWHERE = ("discord_bot", "slack_bot")
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.stem not in ELSEWHERE)
 LINES_AT_MOST = 30
 

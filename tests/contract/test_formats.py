@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_fields
 
 from headway.kits.data import Format, Options, Problem, format_contract
 from headway.nouns.kit import catalogue
@@ -57,7 +58,7 @@ def test_a_format_that_breaks_the_contract_is_detected() -> None:
         return (item for item in own.read(rows, options) if not isinstance(item, Problem))
 
     def twice(rows: Any, options: Options) -> Any:
-        return (replace(item, candidates=item.candidates * 2) for item in own.read(rows, options))
+        return (replace_fields(item, candidates=item.candidates * 2) for item in own.read(rows, options))
 
     broken: dict[str, Format] = {
         "does not recognise": replace(own, looks=lambda _: False),

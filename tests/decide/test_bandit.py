@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from headway.decide.bandit import Bandit
-from headway.decide.confidence import confidences, two_best
-from headway.decide.exact import rounded
-from headway.decide.posteriors import Linear
+from headway.decide.bandit import Bandit, confidences, two_best
+from headway.decide.posteriors import Linear, rounded
 from headway.encode.state import Features
 from headway.learn.bandit import BanditLearner
 from headway.nouns.errors import Damaged, HeadwayError, UnknownName

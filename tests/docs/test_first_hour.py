@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ import pytest
 
 from tests.cli.command_line import parse
 from tests.conftest import ROOT
+from tests.loop.adder import adder
 from tests.loop.running import up
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -41,36 +41,10 @@ def test_there_are_at_most_seven_commands_and_ours_parse() -> None:
     assert (ROOT / "examples" / "first_hour" / "traffic.py").is_file()
 
 
-class Adder(BaseHTTPRequestHandler):
-    """A model server that can add: `big-model` always, the other one only small numbers."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        a, b = map(int, re.findall(r"\d+", body["messages"][-1]["content"])[:2])
-        total = a + b if body["model"] == "big-model" or max(a, b) < 50 else 0
-        answer = {
-            "id": "x", "object": "chat.completion", "created": 0, "model": body["model"],
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": str(total)}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 12, "completion_tokens": 2, "total_tokens": 14},
-        }  # fmt: skip
-        raw = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, *_: object) -> None:
-        """Silent."""
-
-
 @pytest.fixture
 def model_server() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Adder)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
+    with adder() as url:
+        yield url
 
 
 def send_sums(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -117,6 +91,7 @@ def test_the_traffic_says_that_it_waits_for_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_readme_works_from_top_to_bottom_in_one_folder(
     tmp_path: Path, model_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Every snippet of README.md and docs/ does what the page shows.
+"""Every snippet of README.md and docs/ does what the page shows, with the packages that its first line names.
 
 Pages that take 2.5 s or more are slow, except README.md and the tutorial.
 """
@@ -9,10 +9,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.docs.environments import environment, needed
 from tests.docs.play import RUN, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +61,27 @@ def test_every_slow_page_exists_and_has_snippets() -> None:
     assert {named(page) for page in PAGES if runs(page)} >= set(SLOW_PAGES)
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The programs of the environment that a page asks for; of this one where it does not say."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def of(page: str) -> Path:
+        packages = needed(page)
+        if packages is None:
+            return Path(sys.executable).parent
+        if packages not in made:
+            made[packages] = environment(tmp_path_factory.mktemp("environment"), packages, ROOT)
+        return made[packages]
+
+    return of
+
+
+def test_every_how_to_page_says_first_what_it_needs() -> None:
+    silent = [named(page) for page in PAGES if page.parent.name == "how-to" and not needed(page.read_text("utf-8"))]
+    assert not silent, 'write "Needs: nothing but Headway." or "Needs: `pip install …`." below the title'
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     "page",
@@ -69,19 +92,21 @@ def test_every_slow_page_exists_and_has_snippets() -> None:
     ],
 )
 def test_the_snippets_of_a_page_run_from_an_empty_folder(
-    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+    page: Path, tmp_path: Path, programs: Callable[[str], Path], request: pytest.FixtureRequest
 ) -> None:
-    if re.search(r"headway models|minilm|smollm2", page.read_text("utf-8")):
+    text = page.read_text("utf-8")
+    bin_folder = programs(text)
+    if re.search(r"headway models|minilm|smollm2", text):
         request.getfixturevalue("model_cache")  # downloaded once, not again for the home of every page
     scratch, keep = tmp_path / "scratch", tmp_path / "keep"
     scratch.mkdir()
     keep.mkdir()
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "docs" / "play.py", page, keep],
+        [bin_folder / "python", ROOT / "tests" / "docs" / "play.py", page, keep],
         cwd=scratch,
         env={
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
             "MPLBACKEND": "Agg",
         },
         capture_output=True,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from headway.encode import encoder
-from headway.encode.structure import NAMES, StructureEncoder
+from headway.encode.build import NAMES, StructureEncoder
 from headway.nouns.errors import InvalidSettings, UnknownName
 
 TEXTS = ["", "What is 2 + 2?\nA. 3\nB. 4", "def f(x):\n    return x", "Écris une lettre à ma voisine.", "x" * 5000]

@@ -38,7 +38,6 @@ fallback = "blue"
 """
 PLAY = """
 import random, headway
-from headway.project.publish import record_change
 rng = random.Random(7)
 with headway.open() as project:
     for number in range(120):
@@ -46,7 +45,7 @@ with headway.open() as project:
         choice = project.decide("paint", f"item {number}", state={"colour": colour})
         project.signal(choice.id, reward=float(choice.action == colour))
     ref = project.learn("paint", family="tally")
-    record_change(project, "paint", "promote", ref, project.registry.find(ref), why="a test")
+    project.record_change("paint", "promote", ref, project.registry.find(ref), why="a test")
 """
 
 

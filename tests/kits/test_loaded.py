@@ -41,7 +41,7 @@ def test_a_deciding_server_loads_no_unused_policy_learner_or_world(
     routes = {module for kit in known for module in kit.routes}
     assert {f"headway.kits.{kit.name}" for kit in known if kit.name != "core"} | routes <= loaded
     paths = [path for family in known.all("families").values() for path in (family.policy, family.learner)]
-    paths += [path for what in ("worlds", "samples", "formats", "exports") for path in known.all(what).values()]
+    paths += [path for what in ("worlds", "samples", "formats") for path in known.all(what).values()]
     paths += [entry.target for what in ("commands", "demos") for entry in known.all(what).values()]
     unused = {path.partition(":")[0] for path in paths} - routes
     assert not unused & loaded, sorted(unused & loaded)

@@ -118,10 +118,18 @@ def is_kind_of_evidence(name: str, path: str) -> None:
     takes(kind.plan, "question", "about", uplift=0.1, power=0.8)
 
 
+def is_encoder(_: str, path: str) -> None:
+    """Its settings are keywords; those without a default must be in the task's table."""
+    parameters = inspect.signature(load(path)).parameters
+    assert all(one.kind is one.KEYWORD_ONLY for name, one in parameters.items() if name not in ("models", "keys"))
+    settings = {name: None for name, one in parameters.items() if one.default is one.empty}
+    takes(load(path), **{**settings, "models": None, "keys": {}})
+
+
 CHECKS: dict[str, Callable[[str, Any], None]] = {
     "kinds": is_kind,
     "families": is_family,
-    "encoders": lambda _, path: takes(load(path), models=None, keys={}),
+    "encoders": is_encoder,
     "worlds": lambda _, path: takes(load(path), count=2),
     "samples": lambda _, path: takes(load(path)),
     "formats": is_format,

@@ -13,7 +13,7 @@ from headway.loop.watch import Watch
 from headway.loop.when import Machine
 from headway.project import Project
 
-AUTO = '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\nfinal_after_s = 0\n'
+AUTO = '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\nramp = "off"\nfinal_after_s = 0\n'
 ASK = '[tasks.route]\nactions = ["small", "large"]\n'
 ROOMY = Machine(free_disk_mb=1e6, free_memory_mb=1e6, load=0.0)
 

@@ -53,13 +53,16 @@ def _state(pid: int, task: str) -> str:
 class Up:
     """A running `headway up`, or another program that supervises the folder's project."""
 
-    def __init__(self, folder: Path, *arguments: str, program: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, program: Sequence[str] = (), python: str = sys.executable, **process: Any
+    ) -> None:
         self.folder = folder
         self.output = b""
         self.process = subprocess.Popen(
-            [sys.executable, *(program or ("-m", "headway", "-C", str(folder), "up", *arguments))],
+            [python, *(program or ("-m", "headway", "-C", str(folder), "up", *arguments))],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            **process,
         )
 
     # -- child processes
@@ -148,8 +151,8 @@ class Up:
 
 
 @contextmanager
-def up(folder: Path, *arguments: str, program: Sequence[str] = ()) -> Iterator[Up]:
-    running = Up(folder, *arguments, program=program)
+def up(folder: Path, *arguments: str, **how: Any) -> Iterator[Up]:
+    running = Up(folder, *arguments, **how)
     try:
         yield running
     finally:

@@ -12,7 +12,7 @@ from tests.project.test_claims import TOML, Clock, claim, draw
 
 @pytest.fixture
 def project(tmp_path):
-    (tmp_path / "headway.toml").write_text(TOML + 'promote = "auto"\n', "utf-8")
+    (tmp_path / "headway.toml").write_text(TOML + 'promote = "auto"\nramp = "off"\n', "utf-8")
     with Project(tmp_path, environ={}, clock=Clock(), seed=1) as opened:
         yield opened
 

@@ -13,6 +13,7 @@ import pytest
 from headway.loop.health import healthy
 from tests.loop.running import up
 
+WHEEL = "dist/headway-*.whl"
 INSTRUCTIONS = {
     "FROM",
     "WORKDIR",
@@ -63,11 +64,17 @@ def test_copied_files_exist_or_come_from_an_earlier_stage(docker, root):
                 assert words[0].removeprefix("--from=") in names
                 continue
             for source in words[:-1]:
-                assert (root / source).exists(), source
+                assert (root / source).exists() or source == WHEEL, source
                 assert f"!{source.split('/')[0]}" in ignored, f"{source} does not reach the build"
         words = stage[0][1].split(" AS ")
         names.append(words[1] if len(words) == 2 else "")
-    assert names == ["page", "package", ""]
+    assert names == ["package", ""]
+
+
+def test_the_image_is_built_from_the_wheel_that_make_wheel_writes(docker, root):
+    assert [rest for name, rest in docker[0] if name == "COPY"] == [f"constraints.txt {WHEEL} ./"]
+    recipe = (root / "Makefile").read_text("utf-8").partition("\nwheel:")[2].partition("\n\n")[0]
+    assert "hatchling build -d dist" in recipe
 
 
 def test_the_last_stage_runs_unprivileged_with_a_health_check(docker):

@@ -13,8 +13,8 @@ import headway
 from headway.loop.cycle import CycleResult
 from headway.loop.due import Marks, due
 from headway.loop.watch import Watch
+from headway.nouns import ids
 from headway.nouns.evidence import Prospect, Waiting
-from headway.nouns.ids import decision_id
 from headway.nouns.kit import catalogue
 from headway.project import Project
 from headway.promote.gate import Admission, verdict
@@ -24,9 +24,12 @@ from tests.cli.terminal import headway as command
 from tests.loop.conftest import kinds
 from tests.promote.test_gate import EVIDENCE, check
 
-EQUAL = '[tasks.route]\nactions = ["small", "large"]\ndecide_within = 200\npromote = "auto"\nfinal_after_s = 0\n'
+EQUAL = (
+    '[tasks.route]\nactions = ["small", "large"]\ndecide_within = 200\npromote = "auto"\nramp = "off"\n'
+    "final_after_s = 0\n"
+)
 RULES = (
-    '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\nfinal_after_s = 0\n'
+    '[tasks.route]\nactions = ["small", "large"]\npromote = "auto"\nramp = "off"\nfinal_after_s = 0\n'
     'rules = [{ when = "text_length >= 0", use = "small" }]\n'
 )
 BETTER = {"small": 0.2, "large": 0.8}
@@ -37,7 +40,7 @@ def serve(folder: Path, count: int, seed: int, chances: dict[str, float]) -> Non
     """Decisions without any context, each a success with the chance of its action."""
     rng = np.random.default_rng(seed)
     with headway.open(folder, environ={}, seed=seed) as project:
-        names = [decision_id(1.75e9 + number, rng.bytes(8)) for number in range(count)]
+        names = [ids.decision(1.75e9 + number, rng.bytes(8)) for number in range(count)]
         picks = project.submit([project.consider("route", "", id=name) for name in names]).result()
         rows = []
         for pick in picks:
@@ -235,8 +238,32 @@ def test_the_loop_opens_an_experiment_and_its_verdict_ends_it(tmp_path: Path, wa
     assert test.detail["plan"] == f"experiment {start.detail['from_decision']}"
 
 
-def test_with_ask_the_experiment_ends_and_the_candidate_waits(tmp_path: Path, watching: Callable[..., Watch]) -> None:
+def test_with_ask_the_experiment_is_offered_and_nothing_unproven_acts(
+    tmp_path: Path, watching: Callable[..., Watch]
+) -> None:
     watch = watching(RULES.replace('"auto"', '"ask"'))
+    serve(tmp_path, 400, 6, BETTER)
+    done = cycle_of(watch)
+    assert done.next is not None
+    assert (done.next.verb, done.next.command) == ("experiment", "headway experiment start route")
+    assert "waiting for you: headway experiment start route" in done.summary.lower()
+    assert kinds(watch.project) == ["candidate"], "nothing acts, and no test is spent"
+    assert watch.project.decide("route", "").exploration == "epsilon, floor 0.02"
+    status = watch.project.status().task("route")
+    assert status is not None
+    assert status.next == done.next
+    cost = watch.project.verdict_cost("route")
+    for said in (f"{cost.share:.0%} of the traffic", "Without one, a proof", "Expected loss"):
+        assert said in done.next.why
+    entry = watch.project.start_experiment("route")
+    assert (entry.policy, entry.share) == (done.learned, cost.share)
+    serve(tmp_path, 300, 7, BETTER)
+    assert cycle_of(watch).waits, "the loop ends it, and the promotion waits for a person"
+    assert watch.project.next_step("route").verb == "promote"
+
+
+def test_with_ask_the_experiment_ends_and_the_candidate_waits(tmp_path: Path, watching: Callable[..., Watch]) -> None:
+    watch = watching(RULES.replace('"auto"', '"ask"') + 'experiment = "auto"\n')
     serve(tmp_path, 400, 6, BETTER)
     cycle_of(watch)
     serve(tmp_path, 300, 7, BETTER)

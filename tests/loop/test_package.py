@@ -14,15 +14,10 @@ from pathlib import Path
 import pytest
 
 from headway.serve.page import built
-from tests.loop.running import up
+from tests.conftest import ROOT
+from tests.loop.adder import adder
+from tests.loop.running import Up, until, up
 
-USE = """
-import headway
-project = headway.open(seed=7)
-for number in range(400):
-    pick = project.decide("route", f"sum {number}", ["small", "large"])
-    project.signal(pick.id, solved=float(pick.action == "large"))
-"""
 PAGE = "headway/serve/static/index.html"
 
 
@@ -41,6 +36,13 @@ def packages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = build(root, target, folder)
         assert done.returncode == 0, done.stderr
     return folder
+
+
+def has_page(running: Up) -> bool:
+    """Whether the server shows its page, with the script that the page loads."""
+    status, page, _ = running.ask("GET", "/")
+    script = re.search(r'src="\.?(/assets/[^"]+)"', page.decode())
+    return status == 200 and script is not None and running.ask("GET", script[1])[0] == 200
 
 
 def only(folder: Path, pattern: str) -> Path:
@@ -83,13 +85,7 @@ def test_up_serves_the_page_from_the_wheel_alone_in_an_empty_folder(
     monkeypatch.chdir(tmp_path)
     with up(tmp_path / "new", "--port", "0") as running:
         running.ready()
-        status, page, _ = running.ask("GET", "/")
-        assert status == 200
-        text = page.decode()
-        assert "without its page" not in text
-        script = re.search(r'src="\.?(/assets/[^"]+)"', text)
-        assert script is not None
-        assert running.ask("GET", script[1])[0] == 200
+        assert has_page(running)
         assert running.decide()
         assert running.stop() == 0
 
@@ -97,23 +93,43 @@ def test_up_serves_the_page_from_the_wheel_alone_in_an_empty_folder(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
-def test_a_new_environment_with_nothing_but_the_package_learns(packages: Path, tmp_path: Path, kind: str) -> None:
-    """Installs from the package index that pip is set up with, as a user does."""
-    environment = tmp_path / "environment"
+def test_a_new_environment_with_nothing_but_the_package_does_the_first_hour(
+    packages: Path, tmp_path: Path, kind: str
+) -> None:
+    """Installs from the package index that pip is set up with, as a user does; no Node, no checkout, an empty home."""
+    environment, home, folder = (tmp_path / name for name in ("environment", "home", "folder"))
+    home.mkdir()
+    folder.mkdir()
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, str(only(packages, kind))], check=True, cwd=tmp_path)
+    python = str(environment / "bin" / "python")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    clean |= {"PATH": f"{environment / 'bin'}:/usr/bin:/bin"}
+    clean |= {"PATH": str(environment / "bin"), "HOME": str(home)}
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, str(only(packages, kind))], check=True, cwd=tmp_path, env=clean)
 
-    def headway(*words: str) -> str:
-        done = subprocess.run(["headway", *words], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    def run(*words: str) -> str:
+        done = subprocess.run(words, cwd=folder, env=clean, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert headway("--version").startswith("headway ")
-    headway("init", "--task", "route", "--reward", "solved=1", "--actions", "small,large")
-    program = [str(environment / "bin" / "python"), "-c", USE]
-    subprocess.run(program, cwd=tmp_path, env=clean, check=True)
-    assert "bandit@" in headway("learn", "route")
-    assert "bandit@" in headway("status")
+    assert run("headway", "--version").startswith("headway ")
+    alone = {"python": python, "cwd": folder, "env": clean}
+    with up(folder, program=("-m", "headway", "up", "--demo", "--port", "0"), **alone) as demo:
+        demo.ready()
+        demo.folder = folder / "headway-demo"
+        assert has_page(demo)
+        until(lambda: demo.ask("GET", "/v1/tasks")[1], "the tasks of the demo")
+        assert demo.stop() == 0
+    traffic = shutil.copy(ROOT / "examples" / "first_hour" / "traffic.py", tmp_path / "traffic.py")
+    with adder() as url:
+        models = [word for name in ("small", "big") for word in ("--upstream", name, url, f"{name}-model")]
+        run("headway", "init", "--task", "route", "--reward", "solved=1", *models, "--price", "big=0.15/0.60")
+        with up(folder, "--port", "0", **alone) as running:
+            running.ready()
+            assert has_page(running)
+            assert re.search(r"\d+ of 300 sums were right", run("python", str(traffic), "300"))
+            assert "bandit@" in run("headway", "learn", "route")
+            status = run("headway", "status")
+            assert "bandit@" in status
+            assert "of the quality of big" in status
+            assert running.stop() == 0

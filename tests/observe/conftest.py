@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.nouns.ids import decision_id
+from headway.nouns import ids
 from headway.nouns.records import Candidate, Decision, Situation
 from headway.observe.database import Database
 from headway.observe.engines import open_database
@@ -30,7 +30,7 @@ def make(task: str = "route", **changes: object) -> Decision:
         if name in changes:
             situation = replace(situation, **{name: changes.pop(name)})
     base = Decision(
-        id=decision_id(at),
+        id=ids.decision(at),
         situation=situation,
         candidates=ARMS,
         probabilities=(0.25, 0.75),

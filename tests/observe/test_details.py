@@ -10,8 +10,8 @@ import pytest
 
 from headway.kits.data.copy_store import copy
 from headway.kits.data.exporter import ExportFilter, export
+from headway.nouns import ids
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
-from headway.nouns.ids import decision_id
 from headway.nouns.records import Detail
 from headway.observe import details
 from headway.observe.engines import open_database
@@ -63,7 +63,7 @@ def test_a_decision_that_is_refused_leaves_no_details(ground):
 
 def test_details_of_an_unknown_decision_are_refused(ground):
     with pytest.raises(UnknownName) as error:
-        ground.store.keep_details(decision_id(1.0), "proxy", "answer", b"x")
+        ground.store.keep_details(ids.decision(1.0), "proxy", "answer", b"x")
     assert error.value.code == "unknown_decision"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from headway.kits.data.exporter import ExportFilter, export
-from headway.observe.draws import Draws
+from headway.observe.draws import Draws, draws_of
 from headway.project import Project
 
 
@@ -49,7 +49,7 @@ def test_rows_are_read_in_the_order_of_the_decisions_with_open_ones_pending(tmp_
         for number in (4, 1, 3):  # outcomes become known in another order
             project.signal(ids[number], reward=number / 10)
         project.settle("route")
-        order = project.query.draws("route")
+        order = draws_of(project.query.frame("route"))
         assert len(order) == 6
         assert order.final.tolist() == [False, True, False, True, True, False]
         outcomes = list(project.query.outcomes(order.seq.tolist(), raters=True))
@@ -75,5 +75,5 @@ def test_a_decision_that_is_imported_later_keeps_its_own_time(tmp_path, environ)
     with Project(tmp_path / "new", environ=environ, seed=1, clock=lambda: 1_900_000_000.0) as project:
         project.decide("route", "now", ["a", "b"])
         project.import_file(tmp_path / "old.jsonl")
-        order = project.query.draws("route")
+        order = draws_of(project.query.frame("route"))
         assert [row.decision.situation.text for row in project.query.outcomes(order.seq.tolist())] == ["then", "now"]

@@ -37,10 +37,10 @@ how_many = int(sys.argv[3])
 print("ready", flush=True)
 while how_many:
     made = make()
-    from headway.nouns.ids import decision_id
+    from headway.nouns import ids
     import time
     from dataclasses import replace
-    made = replace(made, id=decision_id(time.time()))
+    made = replace(made, id=ids.decision(time.time()))
     ground.add(made)
     ground.store.signal([Signal(subject=made.id, name="solved", value=1.0, at=1.0)])
     print(made.id, flush=True)

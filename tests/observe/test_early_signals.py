@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from headway.nouns import ids
 from headway.nouns.errors import Busy
-from headway.nouns.ids import episode_id
 from headway.nouns.records import Decision, Signal
-from headway.observe import early_signals
-from headway.observe.early_signals import expire
+from headway.observe import signals
+from headway.observe.signals import expire
 from headway.observe.store import Store
 from tests.observe.conftest import CONFIGS, lay, make
 
@@ -45,7 +45,7 @@ def record(scene: SimpleNamespace, made: Decision) -> None:
 
 def test_early_signals_are_deleted_after_24_hours(scene: SimpleNamespace) -> None:
     alone, followed, episode = make(), make(), make(episode="chat-7")
-    for subject in (alone.id, followed.id, episode_id("route", "chat-7")):
+    for subject in (alone.id, followed.id, ids.episode("route", "chat-7")):
         give(scene, subject)
     scene.now += DAY - 1
     record(scene, followed)
@@ -55,7 +55,7 @@ def test_early_signals_are_deleted_after_24_hours(scene: SimpleNamespace) -> Non
     scene.now += 2
     expire(scene.ground.database, scene.now)
     rows = scene.ground.database.query("SELECT subject, early FROM signals ORDER BY seq")
-    assert [bytes(row[0]).hex() for row in rows] == [followed.id[4:], episode_id("route", "chat-7")[4:]]
+    assert [bytes(row[0]).hex() for row in rows] == [followed.id[4:], ids.episode("route", "chat-7")[4:]]
     assert [row[1] for row in rows] == [None, None]
     record(scene, alone)
     assert give(scene, alone.id) == 1, "it can be sent again"
@@ -64,7 +64,7 @@ def test_early_signals_are_deleted_after_24_hours(scene: SimpleNamespace) -> Non
 def test_the_number_of_early_signals_per_rater_is_limited(
     scene: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(early_signals, "MOST", 3)
+    monkeypatch.setattr(signals, "MOST", 3)
     waiting = [make() for _ in range(3)]
     for signal in waiting:
         give(scene, signal.id)

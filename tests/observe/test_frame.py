@@ -8,11 +8,16 @@ from random import Random
 import numpy as np
 import pytest
 
+from headway.encode.hashing import HashingEncoder
+from headway.learn.bandit import BanditLearner
+from headway.learn.sums import Sums
+from headway.nouns.errors import InvalidInput
 from headway.nouns.records import SOURCES, Settled, Signal
 from headway.observe import frame as frames
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
-from headway.observe.experience import PARTS, Batch, Recorded, batches_of, part_of, parts_of, without
+from headway.observe.experience import PARTS, Recorded, part_of, parts_of
 from headway.observe.frame import TaskFrame, seal
+from headway.observe.part_blocks import Batch, blocks_of, without
 from headway.observe.rows import STATUSES
 from headway.observe.totals import forget_blocks
 from tests.observe.conftest import lay
@@ -58,7 +63,7 @@ def columns_of(ground, task="route", by="group"):
                 (
                     *(int(block.seq[place]), int(block.at[place]), names[actions[place]]),
                     *(float(block.propensity[place]), bool(block.known[place]), SOURCES[block.source[place]]),
-                    *(bool(block.leads[place]), frame.role(int(block.role[place])), tuple(PARTS)[parts[place]]),
+                    *(bool(block.leads[place]), frame.name(int(block.role[place])), tuple(PARTS)[parts[place]]),
                     *(int(block.settled[place]), int(block.first[place]), None if np.isnan(reward) else reward),
                     *(float(block.weight[place]), STATUSES[block.status[place]], bool(block.clipped[place])),
                 )
@@ -216,8 +221,8 @@ def reference(ground, part, upto, left_out=()):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_learners_read_the_same_rows_as_records_and_as_runs(ground, decision, small_blocks, monkeypatch, seed):
-    monkeypatch.setattr("headway.observe.experience.BATCH", 3)
-    monkeypatch.setattr("headway.observe.experience.BLOCK", 7)
+    monkeypatch.setattr("headway.observe.part_blocks.BATCH", 3)
+    monkeypatch.setattr("headway.observe.part_blocks.BLOCK", 7)
     history, random = History(ground, decision, seed), Random(seed)
     for number in range(40):
         history.known += ground.add(
@@ -228,20 +233,72 @@ def test_learners_read_the_same_rows_as_records_and_as_runs(ground, decision, sm
     seal(ground.database, route(ground))
     upto = ground.query.last_settled("route")
     for left_out in ((), ("n", "text:numbers")):
-        experience = Recorded(ground.query, "route", upto=upto, left_out=left_out)
+        experience = Recorded(ground.query, ground.query.frame("route"), upto=upto, left_out=left_out)
         for part in ("train", "tune"):
             rows = list(reference(ground, part, upto, left_out))
             assert list(experience.part(part)) == rows
             wanted = Batch.of(sorted(rows, key=lambda row: row.decision.seq))
-            batches = list(experience.batches(part))
-            again = [len(one) for one in batches_of(sorted(rows, key=lambda row: row.decision.seq)) if len(one)]
-            assert again == [len(one) for one in batches if len(one)], "cut alike, so that sums are equal in every bit"
+            batches = [one for block in experience.blocks(part) for one in block.batches()]
+            cut = [list(map(len, one.batches())) for one in blocks_of(sorted(rows, key=lambda row: row.decision.seq))]
+            again = [list(map(len, one.batches())) for one in experience.blocks(part)]
+            assert [one for one in cut if one] == [one for one in again if one], "so that sums are equal in every bit"
             for name in ("situations", "offered", "actions"):
                 assert [one for some in batches for one in getattr(some, name)] == list(getattr(wanted, name))
             for name in ("reward", "weight", "propensity", "known"):
                 found = [getattr(some, name) for some in batches] or [np.empty(0)]
                 assert np.array_equal(np.concatenate(found), getattr(wanted, name))
-            assert sum(sum(some.counts.get("statuses", {}).values()) for some in batches) == len(rows)
+            assert sum(sum(one.counts["statuses"].values()) for one in experience.blocks(part)) == len(rows)
+
+
+class _Records:
+    """The slow reference of what a learner reads: records, in the order of the store."""
+
+    def __init__(self, ground, upto):
+        self._ground, self._upto = ground, upto
+
+    def part(self, name):
+        return sorted(reference(self._ground, name, self._upto), key=lambda row: row.decision.seq)
+
+
+def _learned(experience):
+    """What a bandit learns, in bytes; None while there is nothing to learn from."""
+    try:
+        learned = BanditLearner(HashingEncoder(8)).learn(experience, {"fit_rows": 6, "clusters": 2}, seed=3)
+    except InvalidInput:
+        return None
+    tensors = {name: np.asarray(tensor).tobytes() for name, tensor in sorted(learned.tensors.items())}
+    return tensors, learned.knobs, learned.extra, learned.metrics, learned.baselines, learned.trained_on
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_that_were_kept_give_the_policy_of_one_learned_from_all_rows(
+    ground, decision, small_blocks, monkeypatch, seed
+):
+    """Bit for bit, after late, withdrawn, rescored and deleted outcomes as well."""
+    monkeypatch.setattr("headway.observe.part_blocks.BATCH", 3)
+    monkeypatch.setattr("headway.observe.part_blocks.BLOCK", 7)
+    monkeypatch.setattr("headway.learn.bandit._MOST_VALUED", 4)
+    taken = []
+    unpack = Sums.unpack
+    monkeypatch.setattr(Sums, "unpack", lambda self, *values: taken.append(1) or unpack(self, *values))
+    history, random = History(ground, decision, seed), Random(seed)
+    for step in range(30):
+        history.write()
+        run(ground, judge=rejudge if random.random() < 0.1 else no_wait, again=random.random() < 0.1)
+        if random.random() < 0.7:
+            seal(ground.database, route(ground))
+        if step % 3:
+            continue
+        upto = ground.query.last_settled("route")
+        assert _learned(Recorded(ground.query, ground.query.frame("route"), upto=upto)) == _learned(
+            _Records(ground, upto)
+        ), step
+    assert taken, "some sums were taken from blocks"
+    wanted = DeletionFilter(decision=next(ground.query.decisions("route")).id)
+    matched = plan_deletion(ground.database, wanted)
+    with ground.database.transaction() as connection:
+        erase(connection, wanted, matched)
+    assert not ground.database.query("SELECT name FROM blocks WHERE task_id > 0")
 
 
 # -- a crash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.nouns.ids import episode_id
+from headway.nouns import ids
 from headway.nouns.records import Signal
 from tests.observe.test_settle import give, run
 
@@ -60,7 +60,7 @@ def test_raters_of_repeated_draws_and_of_the_episode_count(ground, decision):
     other = ground.add(decision())[0]
     give(ground, opening.id, 0.2, rater="ann")
     give(ground, follower.id, 0.4, rater="bob")
-    give(ground, episode_id("route", "e"), 0.6, rater="judge")
+    give(ground, ids.episode("route", "e"), 0.6, rater="judge")
     give(ground, other.id, 1.0, rater="ann")
     run(ground)
     rows = {row.decision.id: row for row in ground.query.settled("route", raters=COUNTING)}

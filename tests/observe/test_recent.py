@@ -53,6 +53,22 @@ def test_buckets_end_with_the_newest_decision_and_only_the_oldest_may_be_smaller
     assert [(bucket.upto, bucket.decisions) for bucket in few.trend] == [(110, 20), (130, 20)]
 
 
+def test_no_interval_of_a_mean_reward_leaves_the_declared_range(project: Project) -> None:
+    with project:
+        summary = recent(project.database, project.query, "route", window=60, points=60, reward_range=(0.45, 0.55))
+        free = recent(project.database, project.query, "route", window=60, points=60)
+    assert any(bucket.reward.high > 0.55 for bucket in free.trend if bucket.reward.high is not None)
+    means = [bucket.reward for bucket in summary.trend] + [part.reward for part in summary.actions + summary.policies]
+    for mean in means:
+        value, low, high = mean.value, mean.low, mean.high
+        assert value is not None
+        assert low is not None
+        assert high is not None
+        assert low <= value <= high
+        assert low >= min(0.45, value)
+        assert high <= max(0.55, value)
+
+
 def test_the_summary_of_an_empty_store_is_empty(tmp_path: Path, environ: dict[str, str]) -> None:
     with Project(tmp_path, environ=environ) as project:
         summary = recent(project.database, project.query, "route", window=100, points=10)

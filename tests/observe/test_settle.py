@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.nouns.ids import episode_id
+from headway.nouns import ids
 from headway.nouns.records import Outcome, Signal
 from headway.observe.experience import PARTS, Recorded, part_of
 from headway.observe.settler import settle
@@ -116,7 +116,7 @@ def test_a_sticky_episode_settles_once_with_the_signals_of_all_its_decisions(gro
     give(ground, drawn.id, 1.0)
     run(ground)
     assert rewards(ground) == [("rewarded", 0.5)]
-    give(ground, episode_id("route", "e"), 0.8, name="solved", rater="judge")
+    give(ground, ids.episode("route", "e"), 0.8, name="solved", rater="judge")
     run(ground)
     assert rewards(ground)[0][1] == (0.0 + 1.0 + 0.8) / 3
     assert ground.query.counts("route").by_status["pending"] == 0
@@ -146,7 +146,7 @@ def test_parts_are_fixed_by_group_and_learners_never_see_prove(ground, decision)
     for stored in made:
         give(ground, stored.id)
     run(ground)
-    experience = Recorded(ground.query, "route", upto=ground.query.last_settled("route"))
+    experience = Recorded(ground.query, ground.query.frame("route"), upto=ground.query.last_settled("route"))
     assert {part_of(row.decision) for row in experience} == {"train", "tune"}
     assert len(experience) == len(list(experience.part("train"))) + len(list(experience.part("tune")))
     parts = {}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from headway.nouns import ids
 from headway.nouns.errors import Conflict, InvalidInput, UnknownName
-from headway.nouns.ids import decision_id, episode_id, parse_decision_id
 from headway.nouns.records import Candidate, Signal
 
 
@@ -162,22 +162,22 @@ def test_a_withdrawn_signal_stops_counting(ground, decision):
 
 def test_an_episode_accepts_signals_by_its_computed_id(ground, decision):
     ground.add(decision(episode="e"))
-    identifier = episode_id("route", "e")
+    identifier = ids.episode("route", "e")
     assert ground.store.signal([signal(identifier)]) == 1
     assert ground.query.signals(identifier)[0].subject == identifier
 
 
-@pytest.mark.parametrize("text", ["", "dec_", "dec_zz", "'; drop table decisions", "x" * 500, episode_id("a", "b")])
+@pytest.mark.parametrize("text", ["", "dec_", "dec_zz", "'; drop table decisions", "x" * 500, ids.episode("a", "b")])
 def test_an_invalid_decision_id_is_refused(text):
     with pytest.raises(InvalidInput) as error:
-        parse_decision_id(text)
+        ids.parse_decision(text)
     assert error.value.code == "bad_id"
 
 
 def test_ids_sort_by_time():
-    made = [decision_id(1_700_000_000 + step * 0.0013) for step in range(200)]
+    made = [ids.decision(1_700_000_000 + step * 0.0013) for step in range(200)]
     assert made == sorted(made)
-    assert parse_decision_id("0197C1F2-a3b4-7000-a1b2-c3d4e5f60718") == "dec_0197c1f2a3b47000a1b2c3d4e5f60718"
+    assert ids.parse_decision("0197C1F2-a3b4-7000-a1b2-c3d4e5f60718") == "dec_0197c1f2a3b47000a1b2c3d4e5f60718"
 
 
 values = st.one_of(

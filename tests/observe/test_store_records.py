@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from headway.kits.data.records import ImportedSignal, Record, Repeats
 from headway.kits.data.store_records import Origin, RecordWriter

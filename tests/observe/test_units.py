@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from headway.nouns.ids import episode_id, id_bytes, keyed_id
+from headway.nouns import ids
 from headway.nouns.records import Outcome, Signal
+from headway.observe.draws import draws_of
 from headway.observe.engines import open_database
 from headway.observe.lags import change_lags
 from headway.observe.query import Query
@@ -64,7 +65,7 @@ def test_the_outcome_of_a_request_is_the_last_attempts_and_its_cost_that_of_all(
     run(ground)
     assert outcomes(ground) == {first.id: ("rewarded", 1.0)}
     whole = {"cost_usd": 2.0, "latency_s": 7.0, "http_status": 200.0, "solved": 1.0, "attempt": 2.0}
-    assert ground.query.values([id_bytes(first.id)]) == {id_bytes(first.id): whole}
+    assert ground.query.values([ids.raw(first.id)]) == {ids.raw(first.id): whole}
     stored = [ground.query.decision(one.id) for one in (first, second, third)]
     assert [(one.unit, one.position, one.draw_id) for one in stored] == [
         ("", 0, ""),
@@ -95,11 +96,11 @@ def test_attempts_are_no_draws_and_their_raters_are_the_requests(ground, decisio
     give(ground, second.id, rater="ana", solved=1.0)
     give(ground, second.id, rater="bo", solved=0.0)
     run(ground)
-    assert ground.query.draws("route").seq.tolist() == [first.seq]
+    assert draws_of(ground.query.frame("route")).seq.tolist() == [first.seq]
     (row,) = ground.query.outcomes([first.seq], raters={"solved"})
     assert row.said == {"ana": (("solved", 1.0),), "bo": (("solved", 0.0),)}
     reader = RaterSignals(ground.database, ["solved", "failed"])
-    (said,) = reader.of([(id_bytes(first.id), "route", None, "rewarded")])
+    (said,) = reader.of([(ids.raw(first.id), "route", None, "rewarded")])
     assert said == row.said
 
 
@@ -133,7 +134,7 @@ def test_a_link_to_itself_or_to_a_later_one_folds_nothing(ground, decision):
     first, second = ground.add(decision(), decision())
     link(ground, first, second)
     link(ground, first, first)
-    assert ground.query.draws("route").seq.tolist() == [first.seq, second.seq]
+    assert draws_of(ground.query.frame("route")).seq.tolist() == [first.seq, second.seq]
 
 
 def test_a_store_of_the_previous_version_folds_its_linked_attempts(ground, place, decision):
@@ -169,7 +170,7 @@ def test_a_store_of_the_previous_version_folds_its_linked_attempts(ground, place
 
 
 def test_the_steps_of_an_episode_share_its_outcome_and_count_once(ground, decision):
-    unit = episode_id("route", "e1")
+    unit = ids.episode("route", "e1")
     made = ground.add(*(decision(episode="e1", unit=unit) for _ in range(3)))
     assert [(one.unit, one.position) for one in made] == [(unit, 0), (unit, 1), (unit, 2)]
     for one in made:
@@ -179,15 +180,15 @@ def test_the_steps_of_an_episode_share_its_outcome_and_count_once(ground, decisi
     give(ground, unit, solved=1.0)
     run(ground)
     assert outcomes(ground) == dict.fromkeys((one.id for one in made), ("rewarded", 1.0))
-    assert ground.query.values([id_bytes(made[0].id)])[id_bytes(made[0].id)] == {"cost_usd": 3.0, "solved": 1.0}
+    assert ground.query.values([ids.raw(made[0].id)])[ids.raw(made[0].id)] == {"cost_usd": 3.0, "solved": 1.0}
     counts = ground.query.counts("route")
     assert (counts.decisions, counts.units, counts.by_status["rewarded"]) == (3, 1, 1)
-    assert ground.query.draws("route").seq.tolist() == [made[0].seq]
+    assert draws_of(ground.query.frame("route")).seq.tolist() == [made[0].seq]
     assert ground.query.count_settled("route") == 1
 
 
 def test_a_signal_of_one_step_settles_every_step_again(ground, decision):
-    unit = episode_id("route", "e1")
+    unit = ids.episode("route", "e1")
     made = ground.add(*(decision(episode="e1", unit=unit) for _ in range(2)))
     give(ground, made[0].id, solved=0.0)
     run(ground)
@@ -210,9 +211,9 @@ def test_changes_of_a_units_outcome_are_seen_in_all_of_its_decisions(ground, dec
 
 def test_the_same_word_of_the_same_key_gives_the_same_id():
     def of(task: str, key: str, name: str, secret: bytes = b"s") -> str:
-        return keyed_id(task, key, name, secret=secret)
+        return ids.keyed(task, key, name, secret=secret)
 
     assert of("route", "ana", "r-1") == of("route", "ana", "r-1") != of("route", "ana", "r-1", b"t")
-    ids = {of(task, key, name) for task in ("a", "b") for key in ("", "k") for name in ("r-1", "r-2")}
-    assert len(ids) == 8
-    assert all(one.startswith("dec_") and one[16] == "8" for one in ids)
+    made = {of(task, key, name) for task in ("a", "b") for key in ("", "k") for name in ("r-1", "r-2")}
+    assert len(made) == 8
+    assert all(one.startswith("dec_") and one[16] == "8" for one in made)

@@ -19,6 +19,7 @@ DAYS = 12
 SETTINGS = """\
 [tasks.route]
 actions = ["small", "large"]
+ramp = "off"
 reward = { solved = 1.0, cost_usd = -20.0 }
 required = ["solved"]
 
@@ -62,6 +63,7 @@ def write_history(folder: Path, *, now: float, per_day: int = 400) -> None:
         _reply(project, random)
         clock.now = now - 60
         project.prove(project.learn("route", seed=8))
+        project.settle("reply")
 
 
 def _route(project: Project, asks: list, random: Random) -> None:  # type: ignore[type-arg]

@@ -14,7 +14,7 @@ from headway.kits.models.language import Turn
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.kits.reply.ratings import rate
 from headway.nouns.protocols import Learned
-from headway.project import Project, publish_policy
+from headway.project import Project
 
 __all__ = ["SETTINGS", "write_replies"]
 
@@ -64,7 +64,7 @@ def write_replies(folder: Path, *, base: str = "smollm2", now: float) -> None:
         learned = Learned(
             family="language", tensors={"a": np.ones(2, np.float32)}, knobs={}, metrics={}, baselines={}, trained_on={}
         )
-        candidate = publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=0, why="test").ref
+        candidate = project.publish(learned, task="reply", kind="reply", encoder="", seed=0, why="test").ref
         for place, value in enumerate(VOTES):
             at += 60.0
             pair = project.decide("reply", f"Question {place}", [candidate, "base@0"])

@@ -125,8 +125,12 @@ def test_a_conversation_is_streamed_rated_edited_and_kept_as_an_episode(talking:
     ready(page)
     send(page, "Hello")
     page.wait_for_function("() => document.querySelector('article [aria-busy=true]')?.textContent.length > 3")
+    page.keyboard.press("Escape")
+    page.keyboard.press("3")  # said while it is written, and stored with the reply
     article = until_rateable(page, 1)
     (reply,) = rows(talking)
+    until_stored(page, talking, reply["id"], {"stars": 3})
+    page.keyboard.press("Escape")
     assert page.get_by_role("article").locator(".text").text_content() == reply["text"]
     page.keyboard.press("4")
     until_stored(page, talking, reply["id"], {"stars": 4})

@@ -52,7 +52,7 @@ def test_settings_and_keys_are_shown_to_the_owner_only(served: Served, tab: Open
     page = tab(served, "#/project")
     page.get_by_text("shown to its owner only").wait_for()
     page = tab(served, "#/project", cookie=True)
-    line = page.locator("#line-3")
+    line = page.locator("#line-4")
     assert "reward = { solved = 1.0, cost_usd = -20.0 }" in line.inner_text()
     page.get_by_role("link", name="Keys", exact=True).click()
     page.get_by_text("No keys yet").first.wait_for()

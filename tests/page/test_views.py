@@ -52,6 +52,14 @@ def place(name: str, server: Served) -> str:
     }[name]
 
 
+def named(server: Served, text: str) -> str:
+    """A sentence as the page shows it: with the names of the policies, the hash second."""
+    for policy in httpx.get(f"{server.url}/v1/policies").json()["policies"]:
+        if policy["name"]:
+            text = text.replace(policy["policy"], f"{policy['name']} ({policy['policy']})")
+    return text
+
+
 def ready(page: Any) -> None:
     page.get_by_text("live", exact=True).wait_for()
     page.get_by_text("Loading…").first.wait_for(state="detached")
@@ -224,7 +232,7 @@ def test_the_story_is_told_in_sentences_and_the_card_shows_the_evidence_that_pro
     told.first.wait_for()
     assert told.count() == len(events)
     for row, event in zip(told.all_inner_texts(), reversed(events), strict=True):
-        assert event["text"] in row
+        assert named(served, event["text"]) in row
     promoted = next(event for event in events if event["kind"] == "promoted")
     page.goto(f"{served.url}/#/")
     card = page.locator("article", has=page.get_by_role("heading", name="route"))
@@ -235,7 +243,7 @@ def test_the_story_is_told_in_sentences_and_the_card_shows_the_evidence_that_pro
     card.get_by_text(worth).wait_for()
     for task in httpx.get(f"{served.url}/v1/tasks").json()["tasks"]:  # the same next step as every other door
         card = page.locator("article", has=page.get_by_role("heading", name=task["task"]))
-        card.get_by_text(task["next"]["why"]).wait_for()
+        card.get_by_text(named(served, task["next"]["why"])).wait_for()
         card.get_by_text(task["next"]["command"], exact=True).wait_for()
     page.goto(f"{served.url}/#/evidence/{promoted['evidence']}")
     page.get_by_role("link", name="was trained").click()
@@ -307,14 +315,17 @@ def test_an_open_alarm_is_a_banner_until_it_ends(own: Served, tab: Open) -> None
         page.get_by_role("alert").wait_for(state="detached")
 
 
-def test_a_running_experiment_shows_its_progress_until_it_ends(own: Served, tab: Open) -> None:
+def test_a_running_experiment_shows_its_forecast_until_it_ends(own: Served, tab: Open) -> None:
     with Project(own.folder, environ={}) as project:
-        needed = project.start_experiment("route", share=0.3).detail["needed"]
+        project.start_experiment("route", share=0.3)
+        state = project.experiment("route")
+        assert state is not None
+        end = state.forecast.text if state.forecast else f"ends after {state.most:,} decisions at the latest"
         group = tab(own, "#/tasks/route").get_by_role("group", name="Experiment on route")
         group.get_by_text("decides on 30% of the traffic").wait_for()
-        group.get_by_text(f"0 of about {needed:,} decisions").wait_for()
+        group.get_by_text(f"0 decisions so far; {end}").wait_for()
         for _ in range(3):
             project.decide("route", "How far is it?")
-        group.get_by_text(f"3 of about {needed:,} decisions").wait_for()
+        group.get_by_text("3 decisions so far").wait_for()
         project.stop_experiment("route", why="seen")
         group.wait_for(state="detached")

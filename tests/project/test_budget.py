@@ -75,7 +75,7 @@ def test_every_registration_is_a_further_test(project: Project) -> None:
 def test_a_promotion_that_stands_adds_to_the_shares_and_a_rollback_takes_that_back(project: Project) -> None:
     assert share(project)[0] == 1
     assert share(project, "fixed@0")[0] == 2
-    policy = project.promote(task="route").policy
+    policy = project.promote(task="route", at_once=True).policy
     assert project.ledger.promotions("route") == 1
     third = project.prove("fixed@0", task="route").evidence
     assert third is not None
@@ -91,11 +91,11 @@ def test_a_promotion_that_stands_adds_to_the_shares_and_a_rollback_takes_that_ba
 
 def test_promoting_a_policy_again_counts_it_once(project: Project) -> None:
     project.prove(task="route")
-    policy = project.promote(task="route").policy
+    policy = project.promote(task="route", at_once=True).policy
     project.rollback("route")
     play(project, 900, seed=33)
     project.prove(policy, task="route")
-    project.promote(policy, task="route")
+    project.promote(policy, task="route", at_once=True)
     assert project.ledger.promotions("route") == 1
     assert count_charged(project) == 2
 
@@ -173,7 +173,7 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
 
 def test_an_automatic_rollback_is_not_charged(project: Project) -> None:
     project.prove(task="route")
-    project.promote(task="route")
+    project.promote(task="route", at_once=True)
     charged = count_charged(project)
     play(project, 260, seed=31)
     project.guard("route", who="test")

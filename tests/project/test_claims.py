@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from headway.nouns import ids
 from headway.nouns.conclusions import conclusion
 from headway.nouns.errors import GateRefused
 from headway.nouns.evidence import Verdict
-from headway.nouns.ids import decision_id
 from headway.project import Project
 from headway.promote.next_steps import next_step
 
@@ -45,7 +45,7 @@ def claim(project: Project, count: int, worth: dict[str, float] = WORTH, seed: i
         action = rng.choice("ab")
         at = project.clock()
         made = project.record(
-            "ask", "", state={"x": rng.random()}, action=action, propensity=0.5, id=decision_id(at, rng.randbytes(8))
+            "ask", "", state={"x": rng.random()}, action=action, propensity=0.5, id=ids.decision(at, rng.randbytes(8))
         )
         project.signal(made.id, reward=float(rng.random() < worth[action]))
 
@@ -81,7 +81,7 @@ def test_a_claim_is_promoted_only_by_a_person_who_believes_it(project):
             project.promote(candidate, task="ask", **refused)
         assert "--trust-claims" in error.value.hint
         assert "headway experiment start" in error.value.hint
-    entry = project.promote(candidate, because=verdict, task="ask", trust_claims=True)
+    entry = project.promote(candidate, because=verdict, task="ask", trust_claims=True, at_once=True)
     assert entry.detail["accepted"] == "claims"
     assert "a client sent" in entry.why
 
@@ -98,7 +98,7 @@ def test_what_headway_drew_needs_no_trust_even_beside_claims(project):
     assert claims.statistic > verdict.evidence.threshold
     assert verdict.evidence.reliance is None
     assert "client" not in conclusion(verdict)
-    assert project.promote(candidate, task="ask").detail.get("accepted") is None
+    assert project.promote(candidate, task="ask", at_once=True).detail.get("accepted") is None
 
 
 def test_a_log_that_headway_drew_alone_has_no_claims(project):
@@ -125,7 +125,7 @@ def test_claims_alone_do_not_roll_a_promoted_policy_back(project):
     draw(project, 800)
     candidate = project.learn("ask")
     assert proven(project, candidate).passed
-    project.promote(candidate, task="ask")
+    project.promote(candidate, task="ask", at_once=True)
     claim(project, 1200, {"a": 0.9, "b": 0.1})
     assert project.guard("ask") is None
     standing = project.standing("ask")

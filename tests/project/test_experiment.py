@@ -144,7 +144,7 @@ def test_without_a_share_the_cheapest_one_is_registered_with_its_decisions(learn
     assert cost.log_alone is None or cost.log_alone > 2 * (cost.decisions or 0)
 
 
-def test_the_state_has_progress_and_an_expected_end_at_the_present_rate(learned: Traffic) -> None:
+def test_the_state_has_progress_and_a_forecast_at_the_present_rate(learned: Traffic) -> None:
     project = learned.project
     assert project.experiment("route") is None
     entry = project.start_experiment("route")
@@ -153,10 +153,13 @@ def test_the_state_has_progress_and_an_expected_end_at_the_present_rate(learned:
     assert state is not None
     assert state.running
     assert (state.decisions, state.against, state.share) == (50, "rules@0", entry.share)
-    assert state.needed is not None
-    assert state.progress == 50 / state.needed
-    assert state.per_day == pytest.approx(1440, rel=0.01)
-    assert state.expected_end == pytest.approx(learned.now + 60 * (state.needed - 50), rel=1e-6, abs=120)
+    planned = entry.detail["needed"]
+    assert state.forecast is not None
+    assert (state.forecast.low, state.forecast.high) == (planned - 50, planned - 50)
+    assert state.progress == 50 / planned
+    assert state.forecast.per_day == pytest.approx(1440, rel=0.01)
+    assert state.forecast.text.startswith(f"about {planned - 50:,} more decisions, about ")
+    assert state.forecast.text in experiment_line(state)
     assert state.difference is None, "no verdict shows an estimate yet"
     assert document(state)["progress"] == state.progress
 
@@ -167,14 +170,15 @@ def test_an_experiment_that_runs_longer_than_planned_says_what_the_last_verdict_
     learned.play(planned + 10, large=0.55)
     state = project.experiment("route")
     assert state is not None
-    assert (state.needed, state.progress) == (None, None), "no verdict says how many more"
+    assert (state.forecast, state.progress) == (None, None), "no verdict says how many more"
     verdict = project.prove(task="route")
     state = project.experiment("route")
     assert state is not None
     assert (verdict.state, state.decisions) == ("wait", planned + 10)
-    assert verdict.more is not None
-    assert state.needed == state.decisions + verdict.more
-    assert state.progress == state.decisions / state.needed < 1.0
+    assert verdict.forecast is not None
+    assert state.forecast == verdict.forecast, "one record, whoever shows it"
+    assert verdict.forecast.text in project.next_step("route").why
+    assert verdict.forecast.text in experiment_line(state)
 
 
 def test_an_experiment_whose_outcomes_are_late_says_how_many_wait_and_until_when(learned: Traffic) -> None:
@@ -188,9 +192,10 @@ def test_an_experiment_whose_outcomes_are_late_says_how_many_wait_and_until_when
     waiting = verdict.evidence.waiting
     assert waiting is not None
     assert verdict.more == 0
-    assert (state.needed, state.waiting) == (state.decisions, waiting.decisions)
-    assert state.expected_end == waiting.until > learned.now
-    assert f"{waiting.decisions} of them waiting for outcomes, expected to end by " in experiment_line(state)
+    assert state.waiting == waiting.decisions
+    assert state.forecast is not None
+    assert state.forecast.until == waiting.until > learned.now
+    assert f"{waiting.decisions} of them waiting for outcomes; waiting for {waiting.open} " in experiment_line(state)
 
 
 def test_the_state_shows_an_estimate_only_where_the_verdict_does(learned: Traffic) -> None:
@@ -228,7 +233,7 @@ def test_a_promotion_ends_it(learned: Traffic) -> None:
     project = learned.project
     project.start_experiment("route", share=0.5)
     learned.play(600)
-    project.promote(because=project.prove(task="route"), task="route")
+    project.promote(because=project.prove(task="route"), task="route", at_once=True)
     assert project.ledger.experiment("route") is None
     state = project.experiment("route")
     assert state is not None
@@ -359,7 +364,7 @@ def test_evidence_of_an_experiment_can_be_promoted_on(learned: Traffic) -> None:
     assert verdict.passed
     project.stop_experiment("route", why="better")
     assert project.standing("route").admitted
-    assert project.promote(because=verdict, task="route").kind == "promote"
+    assert project.promote(because=verdict, task="route", at_once=True).kind == "promote"
 
 
 def test_the_test_of_an_experiment_counts_the_decisions_since_its_start(learned: Traffic) -> None:

@@ -14,7 +14,7 @@ from headway.loop.due import Marks, due, question
 from headway.observe.lags import ChangeLags
 from headway.project import changing_outcomes
 from headway.project.prove.finality import frozen_lag, late_outcomes
-from headway.project.prove.subject import candidate_policy, current_policy
+from headway.project.prove.subject import current_policy
 from headway.project.prove.terms import present_terms
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -105,7 +105,12 @@ def test_a_person_may_promote_in_a_young_log() -> None:
         candidate = client.project.learn("route")
         client.serve(visits, 500)
         verdict = client.project.prove(candidate)
-        assert client.project.promote(candidate, because=verdict).policy == candidate
+        promoted = client.project.promote(candidate, because=verdict, at_once=True)
+        assert promoted.policy == candidate
+        assert "Outcomes may still change: the log is 15 h old" in promoted.why
+        assert verdict.evidence is not None
+        checks = client.project.report(verdict.evidence.id).page.checks
+        assert not [check.name for check in checks if "_" in check.name], "every check has a name in words"
 
 
 def test_a_longer_change_opens_another_test_and_a_shorter_one_does_not() -> None:
@@ -113,7 +118,7 @@ def test_a_longer_change_opens_another_test_and_a_shorter_one_does_not() -> None
         visits = corrected.corrected(0.3, 0.8, 0.0)
         client.serve(visits, 400)
         project = client.project
-        candidate = candidate_policy(project, project.learn("route"), "route")
+        candidate = project.candidate(project.learn("route"), "route")
         client.serve(visits, 300)
         project.prove(candidate.ref)
         settings = project.settings.task("route")

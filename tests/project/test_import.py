@@ -38,6 +38,7 @@ def test_the_real_buffer_has_both_shapes_and_ten_labels_of_which_nine_leak(share
         assert adds_up(report)
         again = project.import_file(shared_data / "jfl" / "training-buffer.jsonl")
         assert (again.stored, again.already, again.conflicts) == (0, 30, 1)
+        project.settle("next-action")
         assert project.leaks("next-action").fields == ("recent_deltas",)
 
 
@@ -183,7 +184,7 @@ def test_a_live_policy_does_not_fold_mined_labels(tmp_path: Path) -> None:
 
 
 def test_mined_labels_are_reported_separately(tmp_path: Path) -> None:
-    from headway.kits.raters.distribution import distribution
+    from headway.kits.raters.commands import distribution
 
     (tmp_path / "headway.toml").write_text(JFL, "utf-8")
     entry = {"session": "s", "type": "fix", "title": "Mend it", "status": "complete", "ts": "2026-01-01T00:00:00Z"}

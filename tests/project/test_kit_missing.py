@@ -10,7 +10,7 @@ import pytest
 from headway.loop.due import Due, Marks, due
 from headway.nouns.errors import UnknownName
 from headway.nouns.protocols import Learned
-from headway.project import Project, add_bundle, record_change
+from headway.project import Project
 from headway.project.publish import add_candidate
 
 TOML = """
@@ -24,9 +24,9 @@ Opened = Callable[..., Project]
 def publish_vanished(project: Project) -> str:
     """Make a bundle of an unknown family current in the ledger; returns its reference."""
     learned = Learned(family="vanished", tensors={}, knobs={}, metrics={}, baselines={}, trained_on={}, extra={})
-    made = add_bundle(project, learned, task="route", kind="choice", encoder="", seed=0)
+    made = project.add_bundle(learned, task="route", kind="choice", encoder="", seed=0)
     add_candidate(project, made, why="learned elsewhere", detail={"upto": 0})
-    record_change(project, "route", "promote", made.ref, made.digest, why="a test")
+    project.record_change("route", "promote", made.ref, made.digest, why="a test")
     return made.ref
 
 

@@ -31,7 +31,7 @@ def test_a_policy_is_promoted_and_rolled_back(learned):
     policy = learned.learn("route")
     proof = learned.prove(policy)
     assert proof.passed, proof.reasons
-    entry = learned.promote(policy, because=proof)
+    entry = learned.promote(policy, because=proof, at_once=True)
     assert (entry.kind, entry.policy, entry.evidence_id) == ("promote", policy, proof.evidence.id)
     pick = learned.decide("route", "Prove that the square root of two is irrational.", ARMS)
     assert (pick.policy, pick.policy_hash) == (policy, entry.policy_hash), "the promoted policy is served"
@@ -91,7 +91,7 @@ def test_evidence_against_yesterdays_current_is_stale(learned):
     assert proof.passed
     other = learned.learn("route", seed=22, model="clusters")
     beside = learned.prove(other)
-    learned.promote(policy, because=proof)
+    learned.promote(policy, because=proof, at_once=True)
     with pytest.raises((Conflict, GateRefused)) as error:
         learned.promote(other, because=beside)
     assert error.value.code == "stale_evidence"
@@ -221,6 +221,7 @@ def test_the_ledger_records_every_change(learned):
 def test_status_counts_decisions_and_outcomes(project):
     play(project, n=30)
     project.decide("route", "not rated", ARMS)
+    project.settle("route")
     (task,) = project.status().tasks
     assert (task.decisions, task.outcomes["rewarded"], task.outcomes["pending"]) == (31, 30, 1)
     assert task.until_retrain == 20

@@ -71,5 +71,5 @@ def test_a_margin_counts_in_every_step_from_plan_to_promotion(tmp_path: Path) ->
         assert 0.05 <= passes.evidence.bounds[0] <= TRUTH <= passes.evidence.bounds[1] <= 1.0
         assert "certainly more than +0." in conclusion(passes)
         assert project.next_step("ask").verb == "promote"
-        project.promote(task="ask")
+        project.promote(task="ask", at_once=True)
         assert project.current("ask").ref == passes.evidence.candidate

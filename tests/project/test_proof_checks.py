@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from headway.nouns import ids
 from headway.nouns.evidence import Diagnostic, Verdict
-from headway.nouns.ids import decision_id
 from headway.project import Project
 from tests.project.conftest import play
 from tests.project.imports import lines
@@ -50,7 +50,7 @@ def client(
         action = choose(rng, user, x)
         rows.append(
             {
-                "id": decision_id(at(row)),
+                "id": ids.decision(at(row)),
                 "task": "ask",
                 "at": at(row),
                 "state": {"user": f"u{user}", "x": x} | ({} if request is None else {"request": request + row}),

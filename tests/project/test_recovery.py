@@ -47,7 +47,7 @@ def promoted(opened: Callable[..., Project]) -> Project:
     """A project whose learned policy prefers "large"."""
     project = opened(TOML + 'gate = "off"\n')
     play(project, 120, BEFORE)
-    project.promote(project.learn("route"))
+    project.promote(project.learn("route"), at_once=True)
     return project
 
 
@@ -71,7 +71,7 @@ def test_exploration_is_wider_while_an_alarm_is_open_and_replays_are_exact(promo
 def test_the_cap_holds(opened, most, floor):
     project = opened(f'{TOML}gate = "off"\nexplore = "none"\nmost_exploration = {most}\n')
     play(project, 120, BEFORE)
-    project.promote(project.learn("route"))
+    project.promote(project.learn("route"), at_once=True)
     alarm(project)
     assert min(project.decide("route", "").probabilities) == pytest.approx(floor / 2)
 
@@ -106,7 +106,7 @@ def test_a_proof_from_before_an_alarm_does_not_promote_and_is_charged_again(open
     again = project.prove(policy)
     assert again.passed
     assert len(project.ledger.tests("route")) == 2
-    project.promote(policy, because=again)
+    project.promote(policy, because=again, at_once=True)
 
 
 def test_wider_exploration_alone_makes_no_evidence_stale(opened):
@@ -118,7 +118,7 @@ def test_wider_exploration_alone_makes_no_evidence_stale(opened):
     verdict = project.prove(policy)
     project.end_alarm("route", why="test")
     assert verdict.passed
-    assert project.promote(policy, because=verdict).kind == "promote"
+    assert project.promote(policy, because=verdict, at_once=True).kind == "promote"
 
 
 @pytest.mark.kits("formats")
@@ -192,7 +192,7 @@ def test_the_guard_counts_decisions_since_the_promotion_only(opened):
     play(project, 200, BEFORE)
     policy = project.learn("route")
     play(project, 400, AFTER)  # before the promotion: they speak against it
-    project.promote(policy)
+    project.promote(policy, at_once=True)
     play(project, 100, BEFORE)
     assert project.guard("route") is None
     looks = project.ledger.evidences("route", limit=1)

@@ -52,7 +52,7 @@ def test_a_change_after_the_proof_is_refused_and_named(proven: Path, tmp_path: P
     (folder / "headway.toml").write_text(text.replace(before, after))
     with headway.open(folder, environ={}, seed=3) as project:
         with pytest.raises(Conflict) as error:
-            project.promote(task="route")
+            project.promote(task="route", at_once=True)
         assert error.value.code == "stale_evidence"
         assert reason in error.value.message
         step = project.next_step("route")
@@ -61,14 +61,14 @@ def test_a_change_after_the_proof_is_refused_and_named(proven: Path, tmp_path: P
         project.prove(task="route")
         assert project.next_step("route").verb != "prove"
         if what in ("exploration", "floor"):
-            project.promote(task="route")
+            project.promote(task="route", at_once=True)
 
 
 def test_another_encoder_is_named(proven: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(proven, tmp_path / "project"))
     (folder / "headway.toml").write_text(STATED.replace("seed = 3\n", 'seed = 3\nencoder = "structure"\n') + REWARD)
     with headway.open(folder, environ={}, seed=3) as project, pytest.raises(Conflict) as error:
-        project.promote(task="route")
+        project.promote(task="route", at_once=True)
     assert error.value.code == "stale_evidence"
     assert "encoder was hashing when it was proven and is structure now" in error.value.message
 
@@ -82,16 +82,16 @@ def test_a_change_that_is_taken_back_leaves_the_proof_valid(proven: Path, tmp_pa
     with headway.open(folder, environ={}, seed=3) as project:
         project.canary(task="route", share=0.2)  # a canary is no change of what was proven
         assert project.next_step("route").verb == "promote"
-        assert project.promote(task="route").kind == "promote"
+        assert project.promote(task="route", at_once=True).kind == "promote"
 
 
 def test_a_rolled_back_policy_is_proven_again_before_it_returns(proven: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(proven, tmp_path / "project"))
     with headway.open(folder, environ={}, seed=3) as project:
-        policy = project.promote(task="route").policy
+        policy = project.promote(task="route", at_once=True).policy
         project.rollback("route")
         with pytest.raises(Conflict) as error:
-            project.promote(policy, task="route")
+            project.promote(policy, task="route", at_once=True)
         assert "taken back" in error.value.message
         again = project.prove(policy, task="route").evidence
         assert again is not None
@@ -115,8 +115,8 @@ def test_a_built_in_policy_stays_current_when_its_definition_changes(opened) -> 
     project = opened(STATED + 'gate = "off"\n')
     play(project, 60)
     learned = project.learn("route")
-    project.promote("fixed@0", task="route")
-    project.promote(learned, task="route")
+    project.promote("fixed@0", task="route", at_once=True)
+    project.promote(learned, task="route", at_once=True)
     project.rollback("route", to="fixed@0")
     project.close()
     project = opened(STATED.replace('fallback = "small"', 'fallback = "large"') + 'gate = "off"\n')

@@ -64,10 +64,10 @@ def test_a_key_that_rates_its_own_favourite_is_refused_by_name(opened: Opened) -
     with pytest.raises(UnknownName, match="Nobody called 'agnet' has rated anything") as unknown:
         project.promote(policy, trust_keys=["agnet"])
     assert (unknown.value.code, "agent" in unknown.value.hint) == ("unknown_rater", True)
-    entry = project.promote(policy, trust_keys=["agent"])
-    assert entry.detail == {"trusted_keys": ["agent"]}
-    assert entry.why.endswith("(trusting agent)")
-    assert project.ledger.entries("route")[-1].detail == {"trusted_keys": ["agent"]}, "and it is stored that way"
+    entry = project.promote(policy, trust_keys=["agent"], at_once=True)
+    assert entry.detail == {"trusted_keys": ["agent"], "at_once": True}
+    assert "BETTER (trusting agent)" in entry.why
+    assert project.ledger.entries("route")[-1].detail == entry.detail, "and it is stored that way"
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
@@ -80,8 +80,8 @@ def test_the_trusted_keys_of_a_proof_are_stored_with_it(opened: Opened) -> None:
     assert proof.passed
     assert proof.evidence is not None
     assert proof.evidence.command.endswith(" --trust-key agent")
-    entry = project.promote(policy, because=proof)
-    assert entry.detail == {"trusted_keys": ["agent"]}
+    entry = project.promote(policy, because=proof, at_once=True)
+    assert entry.detail == {"trusted_keys": ["agent"], "at_once": True}
     stored = project.ledger.evidence(proof.evidence.id)
     assert stored is not None
     assert stored["trusted"] == ["agent"]
@@ -94,12 +94,12 @@ def test_honest_raters_do_not_block_a_promotion(opened: Opened, raters: tuple[st
     policy = rated_by(project, raters, n=600 * (len(raters) + 1))
     proof = project.prove(policy)
     assert proof.passed, proof.reasons
-    assert project.promote(policy, because=proof).detail == {}
+    assert "trusted_keys" not in project.promote(policy, because=proof, at_once=True).detail
 
 
 @pytest.mark.engines(slow="postgresql", why="it is about the proof")
 def test_the_loop_promotes_only_what_trusted_keys_decide(opened: Opened) -> None:
-    toml = TOML + 'promote = "auto"\nfinal_after_s = 0\n'
+    toml = TOML + 'promote = "auto"\nramp = "off"\nfinal_after_s = 0\n'
     project = opened(toml + STORE)
     policy = rated_by(project, ("judge",))
     done = cycle(project, "route", Due(prove=True), Marks())

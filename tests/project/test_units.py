@@ -7,7 +7,7 @@ import json
 import pytest
 
 from headway.kits.data.exporter import ExportFilter, export
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 from headway.project import Project
 from tests.project.test_claims import Clock
 
@@ -43,7 +43,7 @@ def test_the_same_idempotency_key_is_the_same_decision(project):
 
 def test_an_idempotency_key_with_another_request_is_a_conflict(project):
     project.decide("ask", "hello", idempotency_key="req-1")
-    with pytest.raises(HeadwayError) as refused:
+    with pytest.raises(errors.HeadwayError) as refused:
         project.decide("ask", "goodbye", idempotency_key="req-1")
     assert refused.value.code == "id_conflict"
 
@@ -79,7 +79,7 @@ def test_a_place_in_a_request_that_cannot_be_is_refused(tmp_path, unit, details,
     with opened(tmp_path, unit) as project:
         first = project.decide("ask", "hello")
         details = {name: first.id if value == "first" else value for name, value in details.items()}
-        with pytest.raises(HeadwayError) as refused:
+        with pytest.raises(errors.HeadwayError) as refused:
             project.decide("ask", "hello", **details)
         assert refused.value.code == code
         assert project.query.counts("ask").decisions == 1

@@ -41,6 +41,7 @@ def solved(action: str, rng: random.Random) -> dict[str, float]:
 
 
 def worth(opened: Project):  # type: ignore[no-untyped-def]
+    opened.settle("route")
     return opened.status().tasks[0].worth
 
 

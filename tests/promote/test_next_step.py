@@ -16,6 +16,7 @@ import pytest
 import headway
 from headway.nouns.errors import Conflict, GateRefused, InvalidInput
 from headway.nouns.evidence import Evidence, Prospect, VerdictState
+from headway.nouns.experiment import RampState, VerdictCost
 from headway.nouns.kit import catalogue
 from headway.nouns.status import NextStep, StepVerb
 from headway.nouns.wire import document
@@ -157,6 +158,15 @@ WAIT = replace(EVIDENCE, id="evi_1", **VERDICTS["wait"])
 REFUSED = replace(EVIDENCE, id="evi_1", **VERDICTS["refused"])
 WORSE = replace(EVIDENCE, id="evi_1", **VERDICTS["worse"])
 ALARM = replace(CANARY, kind="alarm", why="'large' earns 0.35 instead of 0.75.")
+EXPERIMENT = "headway experiment start route"
+COST = VerdictCost(
+    task="route", policy="bandit@4f2a", against="rules@0", uplift=0.05, share=0.4, decisions=900, experiment_share=0.4,
+    log_alone=12_000, by_share={0.0: 12_000, 0.4: 900}, within=5000, known=0, pilot=400, per_day=None, loss=1.5,
+)  # fmt: skip
+RAMP = RampState(
+    task="route", policy="bandit@4f2a", against="rules@0", shares=(0.1, 0.25, 0.5, 1.0), step=2, share=0.25, since=0.0,
+    decisions=60, counted=50, least=120,
+)  # fmt: skip
 PROMOTE = "headway promote route --policy bandit@4f2a"
 IMPORT = "headway data import BUFFER --task route"  # of a ranking task: its actions are described, not only named
 UNPROVEN, NO_VOTES = Admission(state="unproven"), InvalidInput("Nobody has voted.", code="no_evidence")
@@ -182,6 +192,8 @@ STEPS: dict[str, tuple[NextStep, StepVerb, str]] = {
         ("too little", standing(since=10), BUSY, "decide", 'headway decide route "Summarise this page"'),
         ("enough", standing(settled=50, since=50), BUSY, "learn", "headway learn route"),
         ("unproven", standing(admission=Admission(state="unproven")), BUSY, "prove", "headway prove route"),
+        ("offered", standing(admission=Admission(state="unproven"), offer=COST.offer), BUSY, "experiment", EXPERIMENT),
+        ("ramp", standing(EVIDENCE, ramp=RAMP), BUSY, "ramp", "headway promote route"),
         ("passed", standing(EVIDENCE), BUSY, "promote", PROMOTE),
         ("not yet", standing(WAIT), BUSY, "plan", "headway plan route"),
         ("not yet, by a hair", standing(replace(WAIT, needed=0)), BUSY, "plan", "headway plan route"),

@@ -11,7 +11,7 @@ from headway.promote.gate import verdict
 from headway.prove import report
 from headway.prove.about import About
 from headway.prove.evidence import from_log
-from headway.prove.plot import curve_svg
+from headway.prove.report import curve_svg
 from tests.prove.logs import small_log
 
 ABOUT = About(

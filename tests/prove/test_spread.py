@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from headway.nouns.evidence import Estimate
-from headway.prove import estimators, intervals
+from headway.prove import display, intervals
 from headway.prove.about import About
 from headway.prove.display import Display
 from headway.prove.evidence import from_log
@@ -33,8 +33,8 @@ def five_arms(n: int, seed: int, *, means: np.ndarray = MEANS, epsilon: float = 
 
 
 def _paired(log: Log) -> Estimate:
-    q = estimators.cross_fitted(log)
-    return estimators.paired(log, q, ScoreSpread(log, q))
+    q = display.cross_fitted(log)
+    return display.paired(log, q, ScoreSpread(log, q))
 
 
 @pytest.mark.parametrize("means", [MEANS, np.full(5, 0.97), np.full(5, 0.03), np.full(5, 0.99)])
@@ -72,7 +72,7 @@ def test_a_heavy_weight_that_has_not_occurred_yet_is_in_the_interval() -> None:
     log = five_arms(100, 2, epsilon=0.005)
     assert not (log.action == 4).any()
     known = _paired(log)
-    low, high = intervals.bootstrap(estimators.difference(log, estimators.cross_fitted(log))[0])
+    low, high = intervals.bootstrap(display.difference(log, display.cross_fitted(log))[0])
     assert known.low < MEANS[4] - MEANS[0] < known.high
     assert known.high - known.low > 10 * (high - low)
 
@@ -84,7 +84,7 @@ def test_intervals_narrow_with_the_root_of_the_rows() -> None:
 
 def test_intervals_of_large_logs_are_the_normal_ones() -> None:
     log = five_arms(80_000, 4, epsilon=0.5)
-    low, high = intervals.normal(estimators.difference(log, estimators.cross_fitted(log))[0])
+    low, high = intervals.normal(display.difference(log, display.cross_fitted(log))[0])
     known = _paired(log)
     assert (known.high - known.low) / (high - low) == pytest.approx(1.0, abs=0.02)
 
@@ -135,7 +135,7 @@ def test_the_range_is_declared_or_that_of_the_rows_and_0_to_1() -> None:
 @given(st.integers(0, 1_000), st.integers(LEAST, 60), st.booleans())
 def test_an_interval_holds_its_estimate(seed: int, n: int, declared: bool) -> None:
     log = five_arms(n, seed)
-    q = estimators.cross_fitted(log)
+    q = display.cross_fitted(log)
     spread = ScoreSpread(log, q, (0.0, 1.0) if declared else None)
-    for estimate in (estimators.paired(log, q, spread), estimators.value(log, log.target, q, spread)):
+    for estimate in (display.paired(log, q, spread), display.value(log, log.target, q, spread)):
         assert estimate.low <= estimate.value <= estimate.high

@@ -106,7 +106,7 @@ def test_a_package_that_is_shadowed_by_another_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_function_may_come_from_an_installed_package() -> None:
-    rewards = Rewards.from_settings(reward="headway.reward.presets:reward_v1", range=(-2, 2))
+    rewards = Rewards.from_settings(reward="headway.reward.compose:reward_v1", range=(-2, 2))
     assert rewards.outcome({"timeout": 1.0}, age_s=0.0).reward == -1.0
 
 

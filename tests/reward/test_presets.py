@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.reward.compose import Rewards
-from headway.reward.presets import PRESET_RANGE
+from headway.reward.compose import PRESET_RANGE, Rewards
 
 # trajectory_reward, verification_passed, timeout, retries, terminal_failure → what the rules come to, by hand
 TABLE = [

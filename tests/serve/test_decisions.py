@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headway.nouns.ids import decision_id
+from headway.nouns import ids
 from tests.serve.conftest import ASK, Running
 
 
@@ -101,19 +101,19 @@ def test_an_idempotency_key_counts_once(server: Running) -> None:
 
 
 def test_a_batch_of_signals_returns_the_number_of_new_ones(server: Running) -> None:
-    ids = [server.decide(text=str(n)).json()["id"] for n in range(3)]
-    body = {"signals": [{"subject": identifier, "signals": {"reward": 1.0, "solved": True}} for identifier in ids]}
+    made = [server.decide(text=str(n)).json()["id"] for n in range(3)]
+    body = {"signals": [{"subject": identifier, "signals": {"reward": 1.0, "solved": True}} for identifier in made]}
     assert server.client.post("/v1/signals", json=body).json()["new"] == 6
     assert server.client.post("/v1/signals", json=body).json()["new"] == 0
     body["signals"].append({"subject": "dec_" + "0" * 32, "signals": {"reward": 1.0}})
     body["signals"][0]["signals"]["reward"] = 0.0
     assert server.client.post("/v1/signals", json=body).status_code == 404
     with server.open() as project:
-        assert {signal.value for signal in project.query.signals(ids[0], live=True)} == {1.0}
+        assert {signal.value for signal in project.query.signals(made[0], live=True)} == {1.0}
 
 
 def test_an_early_signal_waits_for_its_decision(server: Running) -> None:
-    mine = decision_id(time.time())
+    mine = ids.decision(time.time())
     path = f"/v1/decisions/{mine}/signals"
     assert server.client.post(path, json={"reward": 1.0}).status_code == 404
     assert server.client.post(path, params={"early": "true"}, json={"reward": 1.0}).status_code == 204
@@ -144,9 +144,9 @@ def test_a_sticky_episode_repeats_its_first_draw_even_when_asked_at_once(served:
 
 
 def test_the_latest_decisions_come_newest_first(server: Running) -> None:
-    ids = [server.decide(task="latest", text=str(n)).json()["id"] for n in range(3)]
+    made = [server.decide(task="latest", text=str(n)).json()["id"] for n in range(3)]
     rows = server.client.get("/v1/decisions", params={"task": "latest", "limit": 2}).json()["decisions"]
-    assert [row["id"] for row in rows] == ids[:0:-1]
+    assert [row["id"] for row in rows] == made[:0:-1]
 
 
 def test_an_unknown_task_is_named_with_the_nearest_one(served: Callable[..., Running]) -> None:
@@ -172,19 +172,3 @@ def test_a_secret_in_a_request_is_not_stored(server: Running) -> None:
         project.settle("route")
         for name in (path for path in (project.home).rglob("*") if path.is_file()):
             assert secret.encode() not in name.read_bytes(), name
-
-
-def test_reading_one_task_does_not_look_at_the_others(served: Callable[..., Running]) -> None:
-    running = served()
-    for task in ("near", "far"):
-        decision = running.decide(task=task).json()["id"]
-        assert running.client.post(f"/v1/decisions/{decision}/signals", json={"reward": 1.0}).status_code == 204
-    near = running.client.get("/v1/tasks/near").json()
-    with running.open() as project:  # outcomes are settled when a task is looked at
-        counted = "SELECT COUNT(*) FROM settled s JOIN decisions d ON d.seq = s.decision WHERE d.task_id = ?"
-        settled = {
-            task: project.database.query(counted, (project.query.name_id("task", task),))[0][0]
-            for task in ("near", "far")
-        }
-    assert settled == {"near": 1, "far": 0}
-    assert near == next(one for one in running.client.get("/v1/tasks").json()["tasks"] if one["task"] == "near")

@@ -24,7 +24,7 @@ def test_an_experiment_is_started_followed_and_ended(served: Callable[..., Runni
     picks = [running.decide(candidates=None).json() for _ in range(5)]
     (state,) = get("/v1/experiments", params={"task": "route"}).json()["experiments"]
     assert (state["policy"], state["share"], state["decisions"], state["running"]) == (candidate, 0.3, 5, True)
-    assert get("/v1/tasks/route").json()["experiment"] == state | {"per_day": state["per_day"]}
+    assert get("/v1/tasks/route").json()["experiment"] == state
     explained = get(f"/v1/decisions/{picks[0]['id']}").json()
     assert "experiment 0.3" in explained["exploration"]
     canary = post(f"/v1/policies/{candidate}/canary", json={"share": 0.2}, headers=running.token)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import headway
+from headway.nouns import ids
 from headway.nouns.errors import Busy, Conflict, UnknownName
-from headway.nouns.ids import decision_id
 from headway.nouns.records import Decision
 from headway.project import Ask, Project
 from headway.serve.grouping import Answer, Grouping
@@ -71,7 +71,7 @@ def test_a_request_that_cannot_be_answered_does_not_delay_the_others(project: Pr
 
 
 def test_an_invalid_or_conflicting_request_fails_alone(project: Project) -> None:
-    taken = decision_id(1_700_000_000.0)
+    taken = ids.decision(1_700_000_000.0)
     project.decide("route", "first", ["small", "large"], id=taken)
     answers: list[tuple[str, bool]] = []
 

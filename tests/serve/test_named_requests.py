@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.nouns.ids import keyed_id
+from headway.nouns import ids
 from tests.serve.conftest import Running
 from tests.serve.test_keys import bearer, heeded, make
 
@@ -77,7 +77,7 @@ def test_what_a_key_can_compute_is_the_id_of_no_named_request(keys: Keys) -> Non
         assert project.query.keyed_id("ask", "ann", "order-18") == made
     plain = bytearray(hashlib.blake2b(b"ask\0ann\0order-18", digest_size=16, person=b"headway-request").digest())
     plain[6], plain[8] = 0x80 | plain[6] & 0x0F, 0x80 | plain[8] & 0x3F
-    for guess in (f"dec_{plain.hex()}", *(keyed_id("ask", "ann", "order-18", secret=bytes(n)) for n in (16, 64))):
+    for guess in (f"dec_{plain.hex()}", *(ids.keyed("ask", "ann", "order-18", secret=bytes(n)) for n in (16, 64))):
         assert guess != made
         assert keys.post("bob", f"/v1/decisions/{guess}/signals", {"solved": 0.0}).status_code == 404
         assert keys.decide("bob", id=guess).status_code == 201, "it was nobody's"

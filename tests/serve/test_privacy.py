@@ -60,10 +60,32 @@ url = "URL"
 model = "good-model"
 """
 TASKS = ("reply", "echo", "route", "pick", "order")
-SCOPES = (("decide",), ("signal",), ("decide", "signal"))
+SCOPES = (("decide",), ("signal",), ("decide", "signal", "ingest"))
 VECTOR = [0.1] * 8
 CHAT = {"model": "headway/route", "messages": [{"role": "user", "content": "why is it bankrupt?"}], "max_tokens": 9}
 ASK = {"task": "pick", "text": "why is it bankrupt?", "candidates": ["small", "large"]}
+TRACED = {"traceId": "a" * 32, "spanId": "b" * 16, "startTimeUnixNano": "1780000000000000000"}
+RATED = {
+    "traceId": "a" * 32,
+    "spanId": "b" * 16,
+    "eventName": "gen_ai.evaluation.result",
+    "timeUnixNano": "1780000003000000000",
+    "attributes": [
+        {"key": "gen_ai.evaluation.name", "value": {"stringValue": f"{NEARLY}_signal"}},
+        {"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": 1.0}},
+        {"key": "gen_ai.response.id", "value": {"stringValue": "{decision}"}},
+    ],
+}
+CALLED = {
+    **TRACED,
+    "name": "chat",
+    "endTimeUnixNano": "1780000001000000000",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.request.model", "value": {"stringValue": f"{NEARLY}-model"}},
+        {"key": "gen_ai.response.id", "value": {"stringValue": "{decision}"}},
+    ],
+}
 # A body for every route that takes one: a new route fails the test until it has one here.
 BODIES: dict[str, list[Any]] = {
     "POST /e/{episode}/v1/chat/completions": [CHAT, {**CHAT, "model": "headway/reply"}],
@@ -102,6 +124,7 @@ BODIES: dict[str, list[Any]] = {
     "PUT /v1/decisions/{decision}/rating": [{"mark": "1"}, {"mark": "?"}],
     "POST /v1/decisions/{decision}/signals": [{"solved": 0.0}, {f"{NEARLY}_signal": 1.0}, {"stars": 9}],
     "POST /v1/links": [None],
+    "POST /v1/logs": [{"resourceLogs": [{"scopeLogs": [{"logRecords": [RATED]}]}]}],
     "POST /v1/policies/{policy}/canary": [{}],
     "POST /v1/policies/{policy}/promote": [{}],
     "POST /v1/runs/{run}/stop": [{}],
@@ -120,6 +143,7 @@ BODIES: dict[str, list[Any]] = {
     ],
     "POST /v1/tasks/{task}/rollback": [{}],
     "POST /v1/tasks/{task}/weight": [{"signal": "solved", "weight": 1.0}],
+    "POST /v1/traces": [{"resourceSpans": [{"scopeSpans": [{"spans": [CALLED]}]}]}],
 }
 
 

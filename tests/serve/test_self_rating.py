@@ -46,5 +46,5 @@ def test_an_agent_that_rates_itself_is_not_promoted(served: Callable[..., Runnin
     with Client(running.url, token) as remote:
         with pytest.raises(GateRefused, match="the key 'agent'"):
             remote.promote(policy)
-        entry = remote.promote(policy, trust_keys=["agent"])
-    assert (entry["kind"], entry["detail"]) == ("promote", {"trusted_keys": ["agent"]})
+        entry = remote.promote(policy, trust_keys=["agent"], at_once=True)
+    assert (entry["kind"], entry["detail"]) == ("promote", {"trusted_keys": ["agent"], "at_once": True})

@@ -73,6 +73,7 @@ def test_a_function_may_read_any_signal(tmp_path: Path) -> None:
         pick = project.decide("route")
         project.signal(pick.id, sovled=1.0)
         assert project.unread_signals(pick.id, ["sovled"]) == []
+        project.settle("route")
         assert project.status().tasks[0].warnings == ()
 
 

@@ -359,13 +359,11 @@ export interface ExperimentAnswer {
   who: string;
   from_decision: number;
   decisions: number;
-  needed: number | null;
   uplift: number | null;
   most: number;
   ended: string;
   ended_at: string | null;
-  per_day: number | null;
-  expected_end: string | null;
+  forecast: VerdictForecast | null;
   waiting: number;
   unit: string;
   verdict: string | null;
@@ -630,6 +628,11 @@ export interface LearnRequest {
   seed?: number | null;
 }
 
+export interface LearnedAnswer {
+  policy: string;
+  text: string;
+}
+
 export interface LedgerAnswer {
   ledger: EntryAnswer[];
 }
@@ -788,6 +791,8 @@ export interface PolicyRow {
   task: string;
   state: string;
   at: string;
+  name: string;
+  does: string;
 }
 
 /** A decision: the predicted reward of its action with an 80% interval, and the reward that came. */
@@ -828,6 +833,7 @@ export interface PromoteRequest {
   trust_keys?: string[];
   trust_claims?: boolean;
   predicts_only?: boolean;
+  at_once?: boolean;
   why?: string;
 }
 
@@ -836,6 +842,23 @@ export interface Prospect {
   likely: number;
   needed: number | null;
   most: number;
+}
+
+/** A promotion that takes over the traffic in steps. */
+export interface RampState {
+  task: string;
+  policy: string;
+  against: string;
+  shares: number[];
+  step: number;
+  share: number;
+  since: string;
+  decisions: number;
+  counted: number;
+  least: number;
+  held: string;
+  unit: string;
+  text: string;
 }
 
 /** Candidates, the best first. `state_of`: the decision whose state was assumed. */
@@ -1250,6 +1273,7 @@ export interface TaskAnswer {
   verdict: TaskVerdictAnswer | null;
   unit: string;
   units: number;
+  ramp: RampState | null;
   worth: WorthAnswer | null;
 }
 
@@ -1260,7 +1284,7 @@ export interface TaskVerdictAnswer {
   candidate: string;
   against: string;
   more: number | null;
-  until: string | null;
+  forecast: VerdictForecast | null;
   evidence: string;
 }
 
@@ -1316,7 +1340,7 @@ export interface VerdictAnswer {
   estimated: boolean;
   bounds: [number, number] | null;
   needed: number | null;
-  until: string | null;
+  forecast: VerdictForecast | null;
   n: number;
   margin: number;
   kind: string;
@@ -1333,6 +1357,18 @@ export interface VerdictAnswer {
   current: boolean;
   fresh: boolean;
   next: NextStepAnswer;
+}
+
+/** How many more of what a test counts bring a verdict, most likely, and how long that takes at the present rate. */
+export interface VerdictForecast {
+  low: number;
+  high: number | null;
+  soon: boolean;
+  unit: string;
+  per_day: number | null;
+  open: number;
+  until: string | null;
+  text: string;
 }
 
 /** Which policy wrote which reply, under which decision the vote is stored, and the votes so far. */
@@ -1483,6 +1519,8 @@ export interface Routes {
   "POST /v1/links": { path: Empty; query: Empty; body?: Record<string, null>; answer: LinkAnswer };
   /** The models on this machine, and known ones that are not here. */
   "GET /v1/local_models": { path: Empty; query: Empty; body: undefined; answer: LocalModelsAnswer };
+  /** OTLP log records: the events gen_ai.evaluation.result become signals, others are left out. */
+  "POST /v1/logs": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
   /** Anthropic's messages; `model: "headway/TASK"` decides among upstreams, and `id` is the decision's id. */
   "POST /v1/messages": { path: Empty; query: { beta?: boolean }; body: unknown; answer: Record<string, unknown> };
   /** Every task that decides among upstreams, as `headway/TASK`, and every upstream. */
@@ -1537,6 +1575,8 @@ export interface Routes {
   "GET /v1/tasks/{task}/grow": { path: { task: string }; query: { policy?: string }; body: undefined; answer: GrowAnswer };
   /** Request a new candidate from a worker; the job shows its progress. */
   "POST /v1/tasks/{task}/learn": { path: { task: string }; query: Empty; body?: LearnRequest; answer: JobAnswer };
+  /** Which word, role or field best explains what a policy prefers, in one sentence. */
+  "GET /v1/tasks/{task}/learned": { path: { task: string }; query: { policy?: string }; body: undefined; answer: LearnedAnswer };
   /** Predicted rewards of a task's latest decisions beside their outcomes, and the calibration over time. */
   "GET /v1/tasks/{task}/predictions": { path: { task: string }; query: { policy?: string; limit?: number }; body: undefined; answer: PredictionsAnswer };
   /** Candidates in order of predicted reward, with 80% intervals; nothing is logged. */
@@ -1547,7 +1587,7 @@ export interface Routes {
   "GET /v1/tasks/{task}/recent": { path: { task: string }; query: { window?: number; points?: number }; body: undefined; answer: RecentAnswer };
   /** The latest replies of a task with the caller's ratings; `unrated`: those that nobody has rated. */
   "GET /v1/tasks/{task}/replies": { path: { task: string }; query: { limit?: number; unrated?: boolean }; body: undefined; answer: RepliesAnswer };
-  /** Make the previous policy (or `to`) current again; always allowed. */
+  /** Make the previous policy (or `to`) current again, or end a promotion on its way; always allowed. */
   "POST /v1/tasks/{task}/rollback": { path: { task: string }; query: Empty; body?: RollbackRequest; answer: EntryAnswer };
   /** How a task is set up. */
   "GET /v1/tasks/{task}/settings": { path: { task: string }; query: Empty; body: undefined; answer: SettingsAnswer };
@@ -1563,4 +1603,6 @@ export interface Routes {
   "GET /v1/tasks/{task}/votes": { path: { task: string }; query: { policy?: string; against?: string }; body: undefined; answer: VotesAnswer };
   /** Write the weight of a signal into the task's reward in headway.toml; nothing else in the file changes. */
   "POST /v1/tasks/{task}/weight": { path: { task: string }; query: Empty; body: WeightRequest; answer: WeightAnswer };
+  /** OTLP spans: calls of models become decisions, evaluations become signals. */
+  "POST /v1/traces": { path: Empty; query: Empty; body: unknown; answer: Record<string, unknown> };
 }

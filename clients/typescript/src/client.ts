@@ -164,13 +164,13 @@ export class Headway {
   /**
    * Make a policy current on its latest evidence; `GateRefused` if that does not justify it. Needs an admin key.
    * `trustKeys`: keys whose ratings alone may decide it. `accept`: what else the evidence may rest on: probabilities
-   * that a client sent (`trust_claims`), or predictions of held-out rows (`predicts_only`).
+   * that a client sent (`trust_claims`), or predictions of held-out rows (`predicts_only`). `at_once`: without steps.
    */
   promote(
     policy: string,
     task?: string,
     trustKeys: string[] = [],
-    accept: { trust_claims?: boolean; predicts_only?: boolean } = {},
+    accept: { trust_claims?: boolean; predicts_only?: boolean; at_once?: boolean } = {},
   ): Promise<EntryAnswer> {
     const trusted = trustKeys.length ? { trust_keys: trustKeys } : {};
     const body = { ...(task === undefined ? {} : { task }), ...trusted, ...accept };

@@ -1,5 +1,6 @@
 // The next step, as the server computes it, with a link to the evidence behind it.
 import type { Task } from "./api";
+import { names } from "./names.svelte";
 import { link } from "./route.svelte";
 
 export interface Next {
@@ -13,8 +14,9 @@ export interface Next {
 export function nextStep(task: Task): Next {
   const { verb, command, why, evidence } = task.next;
   const verdict = task.verdict !== null && why.includes(task.verdict.text);
-  if (!evidence) return { text: why, command, verdict };
-  return { text: why, command, verdict, href: link("evidence", evidence), action: verb === "promote" ? "Promote it" : "See why" };
+  const text = names.say(why);
+  if (!evidence) return { text, command, verdict };
+  return { text, command, verdict, href: link("evidence", evidence), action: verb === "promote" ? "Promote it" : "See why" };
 }
 
 export function decideCommand(task = "route"): string {

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.cli import executable as executable, picture as picture, written as written
+    from headway.cli import written as written
     from headway.cli.decide import situation_options as situation_options
     from headway.cli.in_use import known as known
     from headway.cli.init import keep_out_of_git as keep_out_of_git
     from headway.cli.output import Output as Output
+    from headway.cli.picture import plot_figure as plot_figure
     from headway.cli.show import (
         Column as Column,
         RecordTable as RecordTable,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         Verbs as Verbs,
         pairs as pairs,
         task_argument as task_argument,
-        typed as typed,
         verb as verb,
     )
 else:

@@ -13,7 +13,7 @@ from headway.cli.output import Output
 from headway.cli.show import document_of, render, renders
 from headway.cli.times import parse_time
 from headway.cli.verbs import Session, Verbs, verb
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.project import DeletionReport
@@ -49,14 +49,14 @@ def delete(
     Rewards are computed again without the deleted rows, online policies unlearn them, and caches, the write-ahead log
     and free pages are cleared. Bundles that were learned from them are listed and kept.
     """
-    from headway.nouns import parse_decision_id
+    from headway.nouns import ids
     from headway.observe import DeletionFilter
 
     wanted = DeletionFilter(
         before=None if before is None else parse_time(before),
         episode=episode,
         rater=rater,
-        decision=None if decision is None else parse_decision_id(decision),
+        decision=None if decision is None else ids.parse_decision(decision),
         task=task,
     )
 
@@ -95,14 +95,15 @@ def retain(session: Session, dry_run: bool) -> None:
 
 def _confirm(session: Session, report: DeletionReport) -> None:
     if not sys.stdin.isatty() or not session.out.terminal:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{_counts(report)} would be deleted permanently.",
             code="not_confirmed",
             hint="Check with --dry-run, then add --yes.",
         )
     session.out.line(f"This deletes {_counts(report)} permanently. Delete your own exports and backups yourself.")
+    session.out.hush()
     if not click.confirm("Delete?", err=True):
-        raise InvalidInput("Nothing was deleted.", code="not_confirmed")
+        raise errors.InvalidInput("Nothing was deleted.", code="not_confirmed")
 
 
 @renders("DeletionReport")

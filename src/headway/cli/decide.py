@@ -13,7 +13,7 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, document_of, renders
 from headway.cli.verbs import Session, pairs, task_argument, typed, verb
 from headway.cli.written import number
-from headway.nouns import Decision, DrawnHead, InvalidInput
+from headway.nouns import Decision, DrawnHead, errors
 
 
 def _typed_state(_ctx: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _described(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The candidate {text[:80]!r} is not JSON: {error}.",
             code="bad_candidate",
             hint='Write a name, or an object such as {"name": "small", "cost": 0.02}.',

@@ -20,7 +20,7 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.cli.written import NONE
-from headway.nouns import REPAIR, Catalogue, Finding, HeadwayError, served
+from headway.nouns import REPAIR, Catalogue, Finding, errors, served
 from headway.reward import not_executed
 
 if TYPE_CHECKING:
@@ -43,11 +43,16 @@ SQLITE = (3, 35, 0)  # RETURNING
 
 @verb("doctor", "headway doctor", "headway doctor --quick --json")
 @click.option("--quick", is_flag=True, help="Do not read the decisions: no search for damage and leaks in a long log.")
-def doctor(session: Session, quick: bool) -> int:
+@click.option("--repair", is_flag=True, help="Store damaged and missing columns again, from their rows.")
+def doctor(session: Session, quick: bool, repair: bool) -> int:
     """Check the installation, the settings and the project.
 
-    Exit status 1 if a check fails. Nothing is changed, and no reward function is run.
+    Exit status 1 if a check fails. Without --repair nothing is changed; no reward function is run.
     """
+    if repair:
+        with session.project() as project:
+            for task, blocks in _repair(project).items():
+                session.out.note(f"repaired: {blocks} {'block' if blocks == 1 else 'blocks'} of {task} stored again.")
     with not_executed():
         report = Checkup(checks=tuple(_checks(session.folder, quick=quick)))
     session.show(report)
@@ -129,7 +134,7 @@ def _settings(folder: Path) -> tuple[Settings | None, Finding]:
         settings = load(folder)
         for name in settings.tasks:
             settings.rewards(name)  # reads reward functions, to report their errors here
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return None, Finding(name="settings", ok=False, found=error.message, cure=error.hint or "Correct headway.toml.")
     where = "headway.toml" if settings.file else "no headway.toml: tasks are created on first use"
     tasks = f", tasks: {', '.join(settings.tasks)}" if settings.tasks else ""
@@ -177,13 +182,13 @@ def _project(folder: Path, *, quick: bool) -> Iterator[Finding]:
 
     try:
         project = Project(folder)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         yield Finding(name="store", ok=False, found=error.message, cure=error.hint)
         return
     with project:
         try:
             problems = [] if quick else project.database.check()
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             problems = [error.message]
         yield Finding(
             name="store",
@@ -198,6 +203,7 @@ def _project(folder: Path, *, quick: bool) -> Iterator[Finding]:
         yield _bundles(project)
         yield from _current(project)
         if not quick:
+            yield from _columns(project)
             yield from _leaks(project)
         yield from _unread(project)
 
@@ -213,7 +219,7 @@ def _bundles(project: Project) -> Finding:
     for digest in digests:
         try:
             project.registry.read(digest)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             broken.append(error.message)
     return Finding(
         name="policies",
@@ -223,11 +229,38 @@ def _bundles(project: Project) -> Finding:
     )
 
 
+def _columns(project: Project) -> Iterator[Finding]:
+    """Blocks of columns that cannot be read: a damaged one may be the first that is seen of a failing disk."""
+    from headway.observe import unreadable
+
+    for task in project.tasks():
+        blocks = unreadable(project.database, project.query.name_id("task", task))
+        damaged = sum(blocks.values())
+        if blocks:
+            yield Finding(
+                name=f"columns of {task}",
+                ok=False if damaged else None,
+                found=f"{damaged} blocks damaged, {len(blocks) - damaged} not stored: read from their rows instead",
+                cure="Run: headway doctor --repair. If it happens again, check the disk.",
+            )
+
+
+def _repair(project: Project) -> dict[str, int]:
+    """How many blocks were stored again, by task."""
+    from headway.observe import seal
+
+    with project.lock():
+        stored = {
+            task: seal(project.database, project.query.name_id("task", task), check=True) for task in project.tasks()
+        }
+    return {task: blocks for task, blocks in stored.items() if blocks}
+
+
 def _current(project: Project) -> Iterator[Finding]:
     for task in project.tasks():
         try:
             serving = project.servings.of(project.settings.task(task))
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             yield Finding(
                 name=f"current of {task}", ok=False, found=error.message, cure=error.hint or f"headway rollback {task}"
             )
@@ -257,7 +290,7 @@ def _unread(project: Project) -> Iterator[Finding]:
             warnings = project.unread_names(task)
             unfit, changing = unfit_sentences(project, task), changing_outcomes(project, task)
             whole = unit_sentences(project, task)
-        except HeadwayError:  # settings that cannot be used, or a damaged store: findings of their own
+        except errors.HeadwayError:  # settings that cannot be used, or a damaged store: findings of their own
             continue
         if warnings:
             yield Finding(
@@ -279,7 +312,7 @@ def _leaks(project: Project) -> Iterator[Finding]:
     for task in project.tasks():
         try:
             leaks = project.leaks(task)
-        except HeadwayError:
+        except errors.HeadwayError:
             continue  # recorded once, no longer declared
         if leaks.found:
             what = "; ".join(leak.message for leak in leaks.found)
@@ -299,7 +332,7 @@ def _encoders(settings: Settings, kits: Catalogue) -> Iterator[Finding]:
         try:
             loaded = encoder(spec, find=kits.encoder, models=settings.cache, keys=settings.keys)
             getattr(loaded, "load", bool)()
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             yield Finding(name=f"encoder of {name}", ok=False, found=error.message, cure=error.hint)
         else:
             yield Finding(name=f"encoder of {name}", ok=True, found=f"{loaded.version} can be used")

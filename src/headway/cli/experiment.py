@@ -103,15 +103,15 @@ def experiment_line(state: ExperimentState) -> str:
         return (
             f"Experiment ended, {state.ended}: {who}, {state.decisions:,} {state.unit}s until {minute(state.ended_at)}."
         )
-    if state.needed is None:
-        progress = f"{state.decisions:,} {state.unit}s so far"
-    else:
-        progress = f"{state.decisions:,} of about {state.needed:,} {state.unit}s"
+    progress = f"{state.decisions:,} {state.unit}s so far"
     if state.waiting:
         progress += f", {state.waiting:,} of them waiting for outcomes"
-    end = f"expected to end by {minute(state.expected_end)}" if state.expected_end is not None else _latest(state)
-    return f"Experiment running: {who}, {progress}, {end}."
+    return f"Experiment running: {who}, {progress}; {_end(state)}."
 
 
-def _latest(state: ExperimentState) -> str:
-    return f"ends after {state.most:,} decisions at the latest"
+def _end(state: ExperimentState) -> str:
+    if state.forecast is not None:
+        return state.forecast.text
+    if state.verdict in ("better", "worse", "no difference"):
+        return "its test is over"
+    return f"ends after {state.most:,} {state.unit}s at the latest"

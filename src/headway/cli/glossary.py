@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.nouns import UnknownName, did_you_mean
+from headway.nouns import errors
 
 GLOSSARY = Path(__file__).with_name("glossary.md")
 _HEADING = re.compile(r"^## (?P<name>[^(\n]+?)(?: \((?P<short>[^)]+)\))?$", re.MULTILINE)
@@ -42,10 +42,10 @@ def find_term(name: str) -> GlossaryTerm:
         if _plain(name) in (_plain(term.name), _plain(term.short)) and _plain(name):
             return term
     names = [word.lower() for term in known for word in (term.name, term.short) if word]
-    raise UnknownName(
+    raise errors.UnknownName(
         f"The glossary has no term {name[:60]!r}.",
         code="unknown_term",
-        hint=did_you_mean(name.lower(), names),
+        hint=errors.did_you_mean(name.lower(), names),
     )
 
 

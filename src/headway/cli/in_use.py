@@ -17,18 +17,19 @@ from pathlib import Path
 import click
 
 from headway.files import read_regular
-from headway.nouns import Catalogue, HeadwayError, catalogue
+from headway.nouns import Catalogue, catalogue, errors
 
 _FILE = "headway.toml"
 _HERE = Path()
 _folder: ContextVar[Path] = ContextVar("folder", default=_HERE)
 # Only checks whether it is set: its value is read by the settings.
 _NAMED = click.Option(["--kits"], envvar="HEADWAY_KITS", expose_value=False)
+_DIRECTORY = click.Option(["--project"], envvar="HEADWAY_DIR", expose_value=False)
 
 
 @contextmanager
 def working_in(arguments: Sequence[str]) -> Iterator[None]:
-    """Look up kits in the folder that -C or --project names, or in the current one."""
+    """Look up kits in the folder that -C, --project or HEADWAY_DIR names, or in the current one."""
     token = _folder.set(_named_folder(arguments))
     try:
         yield
@@ -45,12 +46,12 @@ def known(folder: Path | None = None) -> Catalogue:
 
     try:
         return catalogue(kits_in_use(where))
-    except HeadwayError:
+    except errors.HeadwayError:
         return catalogue()
 
 
 def _names_kits(folder: Path) -> bool:
-    if _NAMED.resolve_envvar_value(click.Context(click.Command("headway"))):
+    if _in_environment(_NAMED):
         return True
     try:
         return b"kits" in read_regular(folder / _FILE)
@@ -68,4 +69,8 @@ def _named_folder(arguments: Sequence[str]) -> Path:
             return Path(word.removeprefix("--project="))
         if word.startswith("-C"):
             return Path(word.removeprefix("-C"))
-    return _HERE
+    return Path(_in_environment(_DIRECTORY) or _HERE)
+
+
+def _in_environment(option: click.Option) -> str | None:
+    return option.resolve_envvar_value(click.Context(click.Command("headway")))

@@ -16,9 +16,9 @@ from click.core import ParameterSource
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import renders
-from headway.cli.verbs import Session, pairs, typed, verb
+from headway.cli.verbs import Session, pairs, verb
 from headway.files import read_regular
-from headway.nouns import Conflict, Kind
+from headway.nouns import Kind, errors
 
 _KINDS: Mapping[str, Kind] = {name: kind for name, kind in known().all("kinds").items() if kind.template is not None}
 
@@ -72,7 +72,7 @@ def init(
             written = bool(file.write(text))
     except FileExistsError:
         if (given := _given()) and read_regular(path) != text.encode():
-            raise Conflict(
+            raise errors.Conflict(
                 f"{path} exists already, so {given} cannot be applied.",
                 code="file_exists",
                 hint="Write it into the file, or start in another folder: headway -C FOLDER init …",
@@ -125,8 +125,10 @@ def _declared(task: str, kind: str, keys: Mapping[str, Any], reward: tuple[str, 
     from headway.reward import Rewards, weight_text
 
     lines = [f"[tasks.{_key(task)}]", *(f"{name} = {_toml(value)}" for name, value in {"kind": kind, **keys}.items())]
+    if kind == "choice":
+        lines.append('experiment = "ask"  # or "auto": may unproven candidates act on a share of the traffic unasked?')
     if reward:
-        weights = {name: typed(value) for name, value in pairs(reward, "weight").items()}
+        weights = pairs(reward, "weight", parsed=True)
         words = weight_text(Rewards.from_settings(reward=weights))
         lines.append(f"reward = {_toml(weights)}" + (f"  # {words}" if words else ""))
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ import click
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
-from headway.cli.verbs import Session, pairs, task_argument, typed, verb, words_of
+from headway.cli.verbs import Session, pairs, task_argument, verb, words_of
 from headway.nouns import Header
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def learn(
     if every:
         if task is not None or check or family is not None:
             raise click.UsageError("--all learns every task that is due: omit TASK, --family and --check.")
-        return _all(session, workers, seed=seed, knobs=_settings(knobs), trust=trust, mined=mined)
+        return _all(session, workers, seed=seed, knobs=pairs(knobs, "knob", parsed=True), trust=trust, mined=mined)
     if workers is not None:
         raise click.UsageError("--workers is for --all, --seeds and --world; one task is learned in one process.")
     if task is None:
@@ -93,10 +93,10 @@ def learn(
             return 0
         held = project.standing(task)
         start = time.perf_counter()
-        with session.out.progress() as progress:
-            ref = project.learn(
-                task, family=family, seed=seed, progress=progress, trust=trust, mined=mined, **_settings(knobs)
-            )
+        ref = project.learn(
+            task, family=family, seed=seed, progress=session.out.progress, trust=trust, mined=mined,
+            **pairs(knobs, "knob", parsed=True),
+        )  # fmt: skip
         seconds = time.perf_counter() - start
         header = project.registry.header(project.registry.find(ref))
         step = project.next_step(task, ref)
@@ -115,16 +115,11 @@ def _all(session: Session, workers: int | None, **settings: Any) -> int:
     with session.project() as project:
         crew = project.catalogue.crew(workers)
         tasks = [task for task in project.settings.tasks if project.due(task) == 0]
-    with session.out.progress() as progress:
-        learned = tuple(learn_tasks(session.folder, tasks, crew, progress=progress, **settings))
+    learned = tuple(learn_tasks(session.folder, tasks, crew, progress=session.out.progress, **settings))
     session.show(LearnedTasks(tasks=learned))
     for one in learned[:1]:
         session.next(f"headway prove {one.task}")
     return 1 if any(one.error for one in learned) else 0
-
-
-def _settings(knobs: tuple[str, ...]) -> dict[str, Any]:
-    return {name: typed(word) for name, word in pairs(knobs, "knob").items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ def log(session: Session, task: str, last: int | None) -> None:
         story = task_story(project, task)
         step = project.next_step(task)
         synthetic = session.synthetic(project, task)
+        session.name_policies(project, task)
     if last is not None:
         story = replace(story, events=story.events[-last:])
     session.show(story, synthetic=synthetic)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ import click
 from headway.cli.in_use import known, working_in
 from headway.cli.output import Output
 from headway.cli.verbs import command_at, json_option, project_option, unknown_command, write_examples
-from headway.nouns import Command, HeadwayError, MissingExtra
+from headway.nouns import Command, errors
 
 GROUPS = ("Start", "Loop", "Look", "More")
 _FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit
@@ -83,7 +84,7 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 @click.group(
     cls=Headway,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    params=[project_option(), json_option()],
+    params=[project_option("HEADWAY_DIR"), json_option()],
 )
 @click.option(
     "--version",
@@ -110,14 +111,14 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except click.UsageError as error:
         return _usage_error(error, as_json)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         Output(json=as_json).error(error)
         return 1
     except ModuleNotFoundError as error:
         extra = _extra_with(error.name or "")
         if not extra:
             raise
-        Output(json=as_json).error(MissingExtra("This command", (error.name or "").partition(".")[0], extra))
+        Output(json=as_json).error(errors.MissingExtra("This command", (error.name or "").partition(".")[0], extra))
         return 1
     except BrokenPipeError:
         # The rest of the buffer has no reader: without this, the interpreter reports an error on exit.
@@ -136,19 +137,21 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _extra_with(module: str) -> str:
-    """The first extra of ours that installs the package of a module; nothing if none does."""
+    """The smallest extra of ours that installs the package of a module; nothing if none does."""
     from importlib.metadata import PackageNotFoundError, requires
 
-    package = module.partition(".")[0]
+    package = module.partition(".")[0].lower()
     try:
-        lines = requires("headway") or []
+        lines = [line.replace("'", '"').partition('; extra == "') for line in requires("headway") or []]
     except PackageNotFoundError:
         return ""
-    for line in lines:
-        name, _, extra = line.replace("'", '"').partition('extra == "')
-        if extra and re.split(r"[^\w-]", name, maxsplit=1)[0].replace("-", "_").lower() == package.lower():
-            return extra.partition('"')[0]
-    return ""
+    extras = Counter(extra.rstrip('"') for _, _, extra in lines)
+    with_it = {
+        extra.rstrip('"')
+        for name, _, extra in lines
+        if extra and re.split(r"[^\w-]", name, maxsplit=1)[0].replace("-", "_").lower() == package
+    }
+    return min(with_it, key=lambda extra: (extras[extra], extra), default="")
 
 
 def _usage_error(error: click.UsageError, as_json: bool) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, verb
-from headway.nouns import Unavailable
+from headway.nouns import errors
 
 
 @verb("open", "headway open", "headway -C demo open --json")
@@ -30,8 +30,10 @@ def open_page(session: Session) -> None:
     session.show(PageLink(url=url, link=link))
 
 
-def _not_running(session: Session, message: str) -> Unavailable:
-    return Unavailable(message, code="no_server", hint=f"Start it, then try again: {session.command('headway up')}")
+def _not_running(session: Session, message: str) -> errors.Unavailable:
+    return errors.Unavailable(
+        message, code="no_server", hint=f"Start it, then try again: {session.command('headway up')}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

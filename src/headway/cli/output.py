@@ -8,27 +8,23 @@
 
 Commands print records with `session.show(record)` (show.py), which uses these methods.
 
-On a terminal: tables, colour, progress bars. Elsewhere: plain lines without escape codes. With --json: one document on
-standard output and nothing else. Control characters and escape sequences are removed from all text, and rich's markup
-is never parsed.
+On a terminal: tables, colour, a bar while it works. Elsewhere: plain lines without escape codes. With --json: one
+document on standard output and nothing else. Control characters and escape sequences are removed from all text, and
+rich's markup is never parsed.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from headway.cli.written import clean
-from headway.nouns import GateRefused, HeadwayError
+from headway.nouns import errors
 
 if TYPE_CHECKING:
-    from headway.nouns import Progress
-
-
-_PLAIN_EVERY_S = 5.0
+    from headway.cli.at_work import AtWork
 
 
 class Output:
@@ -39,9 +35,11 @@ class Output:
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self.terminal = not json and self._out.isatty()
+        self.said: Callable[[str], str] = str  # puts the names of policies into what people read
         self._document: dict[str, Any] | None = None
         self._steps: dict[str, str] = {}
         self._console: Any = None
+        self._at_work: AtWork | None = None
 
     # -- for people
 
@@ -49,17 +47,17 @@ class Output:
         """One line; `style` is rich's name for a colour, seen on a terminal only."""
         if self.json:
             return
-        text = clean(text, one_line=False)
+        text = clean(self.said(text), one_line=False)
         if self.terminal and style:
             self._rich().print(self._text(text, style), soft_wrap=True)
         else:
-            print(text, file=self._out)
+            self._print(text)
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
         """Columns; those named in `right` are numbers."""
         if self.json:
             return
-        cells = [[clean(cell) for cell in row] for row in rows]
+        cells = [[clean(self.said(cell) if isinstance(cell, str) else cell) for cell in row] for row in rows]
         if self.terminal:
             from rich import box
             from rich.table import Table
@@ -77,7 +75,7 @@ class Output:
                 cell.rjust(width) if name in right else cell.ljust(width)
                 for name, cell, width in zip(headers, row, widths, strict=True)
             ]
-            print("  ".join(parts).rstrip(), file=self._out)
+            self._print("  ".join(parts).rstrip())
 
     def fields(self, pairs: Mapping[str, object]) -> None:
         """A short record: one name and value per line."""
@@ -89,11 +87,16 @@ class Output:
             if self.terminal:
                 self._rich().print(self._text(name.ljust(width), "dim"), self._text(text), soft_wrap=True)
             else:
-                print(f"{name.ljust(width)}  {text}", file=self._out)
+                self._print(f"{name.ljust(width)}  {text}")
+
+    def piece(self, text: str) -> None:
+        """A part of a line, as it comes."""
+        self.raw(clean(text, one_line=False))
 
     def raw(self, text: str) -> None:
         """Unchanged text, for files that go through a pipe (a completion script)."""
         if not self.json:
+            self.hush()
             self._out.write(text)
 
     def note(self, text: str) -> None:
@@ -103,7 +106,7 @@ class Output:
     def aside(self, text: str) -> None:
         """A note on standard error, for commands whose standard output is read by a program."""
         if not self.json:
-            print(clean(text), file=self._err)
+            self._print(clean(text), self._err)
 
     def next(self, command: str) -> None:
         """The next sensible command."""
@@ -120,7 +123,7 @@ class Output:
         if self.terminal:
             self._rich().print(self._text(f"{word}: "), self._text(command, "bold cyan"), sep="", soft_wrap=True)
         else:
-            print(f"{word}: {command}", file=self._out)
+            self._print(f"{word}: {command}")
 
     # -- for programs
 
@@ -134,10 +137,10 @@ class Output:
             self._print_json({**(self._document or {}), **self._steps})
         self._out.flush()
 
-    def error(self, error: HeadwayError) -> None:
+    def error(self, error: errors.HeadwayError) -> None:
         """Message and hint; with --json the same as a document on standard output."""
         body: dict[str, Any] = {"code": error.code, "message": error.message, "hint": error.hint}
-        if isinstance(error, GateRefused):
+        if isinstance(error, errors.GateRefused):
             body["reasons"] = list(error.reasons)
         self.failure(body)
 
@@ -156,53 +159,43 @@ class Output:
 
         # JSON has no NaN or infinity: msgspec writes null.
         body = msgspec.json.format(msgspec.json.encode(value, enc_hook=str, order="deterministic"), indent=2)
-        print(body.decode(), file=self._out)
+        self._print(body.decode())
 
     # -- long work
 
     @contextmanager
-    def progress(self) -> Iterator[Progress]:
-        """A bar on a terminal; elsewhere a plain line on standard error every few seconds; nothing with --json."""
-        if self.json:
-            yield _silent
-        elif self.terminal and self._err.isatty():
-            with self._bar() as report:
-                yield report
-        else:
-            yield self._plain_report()
+    def at_work(self, command: str) -> Iterator[None]:
+        """Says on standard error what takes long, after some silent seconds; nothing with --json."""
+        if not self.json:
+            from headway.cli.at_work import AtWork
 
-    @contextmanager
-    def _bar(self) -> Iterator[Progress]:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeElapsedColumn
+            self._at_work = AtWork(command, self._err)
+        try:
+            yield
+        finally:
+            self.hush()
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        with Bar(*columns, TimeElapsedColumn(), console=Console(file=self._err), transient=True) as bar:
-            tasks: dict[str, Any] = {}
+    def progress(self, what: str, done: int, of: int | None) -> None:
+        """How far the command is: a `Progress` for what takes long."""
+        if self._at_work is not None:
+            self._at_work.report(clean(what), done, of)
 
-            def report(what: str, done: int, of: int | None) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(clean(what), total=of)
-                bar.update(tasks[what], completed=done, total=of)
+    def hush(self) -> None:
+        """Say no more that it works: a person is asked something, or text is written piece by piece."""
+        if self._at_work is not None:
+            self._at_work.end()
+            self._at_work = None
 
-            yield report
-
-    def _plain_report(self) -> Progress:
-        last = time.monotonic()
-
-        def report(what: str, done: int, of: int | None) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= _PLAIN_EVERY_S:
-                last = now
-                whole = f" of {of:,}" if of else ""
-                print(f"{clean(what)}: {done:,}{whole}", file=self._err, flush=True)
-
-        return report
+    def _print(self, text: str, file: TextIO | None = None) -> None:
+        if self._at_work is not None:
+            self._at_work.make_room()
+        print(text, file=file or self._out)
 
     # -- rich, on a terminal only
 
     def _rich(self) -> Any:
+        if self._at_work is not None:
+            self._at_work.make_room()
         if self._console is None:
             from rich.console import Console
 
@@ -213,7 +206,3 @@ class Output:
         from rich.text import Text
 
         return Text(text, style=style)
-
-
-def _silent(what: str, done: int, of: int | None) -> None:
-    """Reports nothing."""

@@ -11,7 +11,7 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, task_argument, verb
-from headway.cli.written import NONE, minute, percent
+from headway.cli.written import percent
 
 if TYPE_CHECKING:
     from headway.nouns import VerdictCost
@@ -39,6 +39,7 @@ def plan(session: Session, task: str, uplift: float | None, power: float, policy
         _cost(session, task, policy, power)
         return
     with session.project() as project:
+        session.settle(project, task)
         sized = project.plan(task, uplift=uplift, power=power, register=register, policy=policy)
         synthetic = session.synthetic(project, task)
     session.show(
@@ -62,6 +63,7 @@ def plan(session: Session, task: str, uplift: float | None, power: float, policy
 
 def _cost(session: Session, task: str, policy: str | None, power: float) -> None:
     with session.project() as project:
+        session.settle(project, task)
         cost = project.verdict_cost(task, policy=policy, power=power)
         running = project.ledger.experiment(task)
         synthetic = session.synthetic(project, task)
@@ -106,23 +108,22 @@ def _size(out: Output, size: PlannedTest) -> None:
         out.line(f"Registered: the next {size.decisions:,} {size.unit} are the test.", style="bold")
 
 
-_COSTS = RecordTable[tuple[float, int | None, float | None]](
+_COSTS = RecordTable[tuple[float, str]](
     Column.text("candidate's share", lambda row: percent(row[0]) if row[0] else "none: the log alone"),
-    Column.text("decisions", lambda row: "never" if row[1] is None else f"{row[1]:,}"),
-    Column.text("days", lambda row: NONE if row[2] is None else _days(row[2])),
+    Column.text("a verdict takes", lambda row: row[1]),
 )
 
 
 @renders("VerdictCost")
 def _verdict_cost(out: Output, cost: VerdictCost) -> None:
     out.line(f"A verdict on {cost.policy} against {cost.against}, for an uplift of {cost.uplift:+.3f}:")
-    out.line(f"  with the log alone: {_more(cost.log_alone, cost.unit)}{_until(cost.log_until)}")
+    out.line(f"  with the log alone: {_more(cost, cost.log_alone)}")
     if cost.share > 0 and cost.decisions is not None:
         share = f"with {percent(cost.share)} of the traffic for the candidate"
-        out.line(f"  {share}: {_more(cost.decisions, cost.unit)}{_until(cost.until)}", style="bold")
+        out.line(f"  {share}: {_more(cost, cost.decisions)}", style="bold")
     else:
         out.line(f"The log alone decides within {cost.within:,} {cost.unit}s: no experiment is needed.", style="bold")
-    _COSTS.print(out, [(share, needed, cost.days(needed)) for share, needed in cost.by_share.items()])
+    _COSTS.print(out, [(share, _more(cost, needed)) for share, needed in cost.by_share.items()])
     rate = "" if cost.per_day is None else f", {cost.per_day:,.0f} {cost.unit}s a day"
     out.line(f"Estimated from {cost.pilot:,} {cost.unit}s{rate}; the test has {cost.known:,} so far.")
     if cost.waiting is not None:
@@ -133,15 +134,7 @@ def _verdict_cost(out: Output, cost: VerdictCost) -> None:
 _MARK = "They count once 99% of each action's outcomes are in, or reward_after_s is over."
 
 
-def _more(units: int | None, unit: str) -> str:
+def _more(cost: VerdictCost, units: int | None) -> str:
     if units is None:
-        return f"no number of {unit}s suffices"
-    return f"about {units:,} more {unit}s" if units else f"no more {unit}s: a proof is due"
-
-
-def _until(at: float | None) -> str:
-    return "" if at is None else f", until {minute(at)}"
-
-
-def _days(days: float) -> str:
-    return f"{days:,.0f}" if days >= 10 else f"{days:.1f}"
+        return f"no number of {cost.unit}s suffices"
+    return cost.forecast(units).text if units else f"no more {cost.unit}s: a proof is due"

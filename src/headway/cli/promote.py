@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, task_argument, verb
+
+if TYPE_CHECKING:
+    from headway.nouns import RampState
+    from headway.promote import CurrentPolicy, Entry
 
 
 @verb("promote", "headway promote route", "headway promote route --policy bandit@4f2a --canary 0.2")
@@ -22,6 +26,7 @@ from headway.cli.verbs import Session, task_argument, verb
 )
 @click.option("--trust-claims", is_flag=True, help="Believe the probabilities that your client sent.")
 @click.option("--predicts-only", is_flag=True, help="Accept better predictions of held-out rows as the proof.")
+@click.option("--at-once", is_flag=True, help="All of the traffic now, without steps.")
 @click.option("--who", default="", help="Who made this choice, for the ledger; your user name by default.")
 def promote(
     session: Session,
@@ -31,37 +36,53 @@ def promote(
     trust: tuple[str, ...],
     trust_claims: bool,
     predicts_only: bool,
+    at_once: bool,
     who: str,
 ) -> None:
     """Make a proven candidate the current policy.
 
     Refused, with reasons, unless stored evidence shows that the candidate beats the current policy. Evidence that
     depends on the ratings of a single key, on probabilities that a client sent or on predictions alone is not enough,
-    unless you accept that. With --canary 0.2 the candidate makes a fifth of the decisions, so that a proof takes less
-    time; --canary 0 ends it.
+    unless you accept that. The candidate takes over 10, 25, 50 and 100% of the traffic, beginning above the share that
+    it had when it was proven; a step that turns out worse ends the promotion. With --canary 0.2 the candidate makes a
+    fifth of the decisions, so that a proof takes less time; --canary 0 ends it.
     """
     if share is not None:
-        if trust or trust_claims or predicts_only:
-            raise click.UsageError("--canary needs no proof: omit --trust-key, --trust-claims and --predicts-only.")
+        if trust or trust_claims or predicts_only or at_once:
+            raise click.UsageError(
+                "--canary needs no proof: omit --trust-key, --trust-claims, --predicts-only and --at-once."
+            )
         _canary(session, task, policy, share, who)
         return
     with session.project() as project:
-        before = project.current(task).ref
+        before = project.current(task)
         entry = project.promote(
-            policy, task=task, who=who, trust_keys=trust, trust_claims=trust_claims, predicts_only=predicts_only
+            policy,
+            task=task,
+            who=who,
+            trust_keys=trust,
+            trust_claims=trust_claims,
+            predicts_only=predicts_only,
+            at_once=at_once,
         )
+        ramp = project.standing(task).ramp
         synthetic = session.synthetic(project, task)
+        session.name_policies(project, task)
+    if entry.kind == "retire":  # the look at its running step ended it
+        session.show(_back(before, entry, synthetic))
+        return
     session.show(
         Promotion(
             task=task,
-            current=entry.policy,
-            current_hash=entry.policy_hash,
-            was=before,
+            current=entry.policy if ramp is None else before.ref,
+            current_hash=entry.policy_hash if ramp is None else before.digest,
+            was=before.ref,
             why=entry.why,
             evidence=entry.evidence_id,
             trusted_keys=entry.detail.get("trusted_keys", []),
             accepted=entry.detail.get("accepted"),
             synthetic=synthetic,
+            ramp=ramp,
         )
     )
     session.undo(f"headway rollback {task}")
@@ -86,23 +107,58 @@ def _canary(session: Session, task: str, policy: str | None, share: float, who: 
 def rollback(session: Session, task: str, to: str | None, why: str, who: str) -> None:
     """Make the previous policy current again.
 
-    Nothing is deleted: a rollback adds a row to the ledger. It needs no evidence.
+    A promotion on its way ends. Nothing is deleted: a rollback adds a row to the ledger. It needs no evidence.
     """
     with session.project() as project:
-        before = project.current(task).ref
+        before = project.current(task)
         entry = project.rollback(task, to=to, why=why, who=who)
         synthetic = session.synthetic(project, task)
-    session.show(
-        Rollback(
-            task=task,
-            current=entry.policy,
-            current_hash=entry.policy_hash,
-            was=before,
-            why=entry.why,
-            synthetic=synthetic,
-        )
+        session.name_policies(project, task)
+    session.show(_back(before, entry, synthetic))
+    ended = entry.kind == "retire"
+    session.undo(
+        f"headway promote {task} --policy {entry.policy}" if ended else f"headway rollback {task} --to {before.ref}"
     )
-    session.undo(f"headway rollback {task} --to {before}")
+
+
+def _back(before: CurrentPolicy, entry: Entry, synthetic: int) -> Rollback:
+    """After a rollback. Where that ended a promotion on its way (`retire`), the current policy stays."""
+    ref, digest = (before.ref, before.digest) if entry.kind == "retire" else (entry.policy, entry.policy_hash)
+    was = entry.policy if entry.kind == "retire" else before.ref
+    return Rollback(task=entry.task, current=ref, current_hash=digest, was=was, why=entry.why, synthetic=synthetic)
+
+
+@verb("name", 'headway name bandit@4f2a "cheap first"', 'headway name bandit@4f2a "cheap first" --who ada')
+@click.argument("policy")
+@click.argument("name")
+@click.option("--who", default="", help="Who made this choice, for the ledger; your user name by default.")
+def name_(session: Session, policy: str, name: str, who: str) -> None:
+    """Give a learned policy a name for people.
+
+    Without one it is shown by the day on which it was learned and by what it does. `status`, `log`, `report` and the
+    page show the name first and the hash second. The name is a row of the ledger, so backups keep it.
+    """
+    from headway.project import name_policy
+
+    with session.project() as project:
+        entry = name_policy(project, policy, name, who=who)
+    session.show(NamedPolicy(task=entry.task, policy=entry.policy, policy_hash=entry.policy_hash, name=entry.why))
+    session.next(f"headway log {entry.task}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPolicy:
+    """A policy and the name that it was given."""
+
+    task: str
+    policy: str
+    policy_hash: str
+    name: str
+
+
+@renders(NamedPolicy)
+def _named(out: Output, named: NamedPolicy) -> None:
+    out.line(f"{named.policy} of {named.task} is called {named.name} now.", style="bold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +185,15 @@ class Promotion(Rollback):
     evidence: str | None
     trusted_keys: Sequence[Any]
     accepted: str | None  # "claims" or "predictions": what the evidence rests on
+    ramp: RampState | None = None  # where the promotion is; None: complete
 
 
 @renders(Promotion)
 def _promotion(out: Output, promotion: Promotion) -> None:
-    out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).", style="bold green")
+    if promotion.ramp is not None:
+        out.line(promotion.ramp.text, style="bold green")
+    else:
+        out.line(f"{promotion.task} now {promotion.current} (was {promotion.was}).", style="bold green")
     out.line(f"Because: {promotion.why}")
 
 

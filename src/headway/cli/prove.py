@@ -54,9 +54,10 @@ def prove(
     if task is None and policy is None:
         raise click.UsageError("Name the TASK or a --policy.")
     with session.project() as project:
-        with session.out.progress() as progress:
-            crew = None if workers is None else project.catalogue.crew(workers)
-            verdict = project.prove(policy, against=against, task=task, progress=progress, trust_keys=trust, crew=crew)
+        crew = None if workers is None else project.catalogue.crew(workers)
+        verdict = project.prove(
+            policy, against=against, task=task, progress=session.out.progress, trust_keys=trust, crew=crew
+        )
         assert verdict.evidence is not None
         name = verdict.evidence.task
         step = project.next_step(name, verdict.evidence.candidate)

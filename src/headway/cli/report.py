@@ -14,7 +14,7 @@ from headway.cli.output import Output
 from headway.cli.show import document_of, renders
 from headway.cli.verbs import Session, task_argument, verb
 from headway.files import write_whole
-from headway.nouns import TaskWorth, UnknownName, Verdict
+from headway.nouns import TaskWorth, Verdict, errors
 
 
 @verb("report", "headway report route", "headway report route --html verdict.html")
@@ -32,7 +32,7 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
     It is about the candidate, or else about what made the current policy current. The page shows stored evidence;
     `headway prove` computes new evidence.
     """
-    from headway.project import task_evidence, task_worth
+    from headway.project import learned_text, task_evidence, task_worth
     from headway.prove import report as pages
 
     with session.project() as project:
@@ -42,19 +42,22 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
         else:
             identifier = project.ledger.latest_evidence(task, project.servings.resolve(settings, policy)[1])
         if identifier is None:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"Nothing was proven for {task!r} yet.", code="no_evidence", hint=f"Run: headway prove {task}"
             )
         verdict = project.verdict(identifier)
         step = project.report(identifier).next
         worth = task_worth(project, task)
         synthetic = session.synthetic(project, task)
+        candidate = verdict.evidence.candidate if verdict.evidence else ""
+        learned = learned_text(project, task, candidate) if candidate else ""
+        session.name_policies(project, task)
     written = {}
     for kind, path, page in (("html", html_file, pages.html), ("markdown", markdown_file, pages.markdown)):
         if path is not None:
             write_whole(path, page(verdict).encode())
             written[kind] = str(path)
-    session.show(VerdictPage(worth=worth, verdict=verdict, written=written, synthetic=synthetic))
+    session.show(VerdictPage(worth=worth, verdict=verdict, learned=learned, written=written, synthetic=synthetic))
     if step.verb != "report":
         session.next(step.command)
     elif not written:
@@ -69,6 +72,7 @@ class VerdictPage:
 
     worth: TaskWorth
     verdict: Verdict
+    learned: str  # what moves its candidate, in a sentence
     written: Mapping[str, str]
     synthetic: int
 
@@ -76,6 +80,7 @@ class VerdictPage:
         return {
             "worth": asdict(self.worth),
             **document_of(self.verdict),
+            "learned": self.learned,
             "written": dict(self.written),
             "synthetic": self.synthetic,
         }
@@ -88,5 +93,7 @@ def _page(out: Output, page: VerdictPage) -> None:
     out.line(page.worth.text, style="bold")
     if not page.written:
         out.line(pages.text(page.verdict).rstrip())
+        if page.learned:
+            out.line(f"\nWhat it learned: {page.learned}")
     for name in page.written.values():
         out.line(f"{name} written.")

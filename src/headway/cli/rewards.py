@@ -24,7 +24,7 @@ def rescore(session: Session, task: str) -> None:
     Stored signals do not change: restore the old definition and rescore, and the old rewards return.
     """
     with session.project() as project:
-        changed = project.rescore(task)
+        changed = project.rescore(task, progress=session.out.progress)
         version = project.rewards(task).version
         settled = project.query.count_settled(task)
         synthetic = session.synthetic(project, task)

@@ -11,7 +11,6 @@ import click
 from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, verb
-from headway.nouns import UnknownName
 
 if TYPE_CHECKING:
     from headway.serve import Address
@@ -33,7 +32,7 @@ def _running(out: Output, server: RunningServer) -> None:
     out.line(f"Serving {server.folder} at {server.address.url}  (Ctrl-C stops it)", style="bold")
 
 
-@verb("serve", "headway serve", "headway serve --port 0 --json")
+@verb("serve", "headway serve", "headway serve --port 0 --json", waits=True)
 @click.option("--host", metavar="ADDRESS", help="The address to listen on; by default only this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="8765 by default, 0 for any free port.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; several need PostgreSQL.")
@@ -49,12 +48,7 @@ def serve(session: Session, host: str | None, port: int | None, workers: int | N
     from headway.serve import Workers, server_settings
     from headway.settings import load as load_settings
 
-    if not session.folder.is_dir():
-        raise UnknownName(
-            f"There is no folder {str(session.folder)!r}.",
-            code="no_folder",
-            hint="Create it first, or name another with -C.",
-        )
+    session.need_folder()
     settings = server_settings(session.folder, host=host, port=port, workers=workers)
 
     def announce(address: Address, keys: bool) -> None:

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from headway.cli.output import Output
-from headway.cli.written import NONE, number
+from headway.cli.written import NONE, day as days, minute, number, short
 from headway.nouns import document as wire_document
 
 Record = TypeVar("Record")
@@ -98,14 +98,19 @@ class Column(Generic[Row]):
     right: bool = False
 
     @classmethod
-    def text(cls, name: str, cell: Callable[[Row], object]) -> Column[Row]:
-        """A column of text; a dash for None."""
+    def text(cls, name: str, cell: Callable[[Row], object], *, limit: int = 0) -> Column[Row]:
+        """A column of text, cut to `limit` characters; a dash for None."""
 
         def written(row: Row) -> object:
             item = cell(row)
-            return NONE if item is None else item
+            return NONE if item is None else short(str(item), limit) if limit else item
 
         return cls(name, written)
+
+    @classmethod
+    def time(cls, name: str, cell: Callable[[Row], float | None], *, day: bool = False) -> Column[Row]:
+        """A column of times to the minute, or of days; a dash for None."""
+        return cls.text(name, lambda row: (days if day else minute)(cell(row)))
 
     @classmethod
     def value(cls, name: str, cell: Callable[[Row], object], digits: int = 3) -> Column[Row]:

@@ -12,7 +12,10 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, pairs, verb
 from headway.cli.written import number
-from headway.nouns import InvalidInput, Outcome, is_episode, parse_decision_id
+from headway.nouns import Outcome, errors, ids
+from headway.observe import waiting_signals
+
+_FEW = 1000  # signals that are settled at once, so that `headway status` counts this one
 
 
 @verb(
@@ -49,10 +52,12 @@ def signal(
         new = project.signal(identifier, values, rater=rater, key=key, early=early, label=label) if values else 0
         for name in withdraw:
             project.withdraw(identifier, name, rater=rater, key=key)
-        subject = identifier if is_episode(identifier) else parse_decision_id(identifier)
+        subject = identifier if ids.is_episode(identifier) else ids.parse_decision(identifier)
         task = project.query.task_of(subject)
-        known = task is not None and not is_episode(subject)
+        known = task is not None and not ids.is_episode(subject)
         outcome = project.outcome(subject) if known else None
+        if task is not None and waiting_signals(project.database, project.query, task) <= _FEW:
+            project.settle(task)
         unread = project.unread_signals(subject, values)
         synthetic = 0 if task is None else session.synthetic(project, task)
     session.show(
@@ -114,7 +119,7 @@ def as_number(name: str, text: str) -> float:
     try:
         return words[text.lower()] if text.lower() in words else float(text)
     except ValueError:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The signal {name!r} is {text[:60]!r}, expected a number.",
             code="bad_signal",
             hint="Signals are numbers; add a word with --label.",

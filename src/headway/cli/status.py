@@ -17,6 +17,7 @@ def status(session: Session) -> None:
         current = project.status()
         for task in current.tasks:
             session.synthetic(project, task.task)
+        session.name_policies(project, *(task.task for task in current.tasks))
     session.show(current)
     session.next(current.next.command)
 
@@ -61,6 +62,8 @@ def _status(out: Output, current: ProjectStatus) -> None:
             out.note(f"warning: {warning}")
         if task.experiment is not None:
             out.line(experiment_line(task.experiment))
+        if task.ramp is not None and task.ramp.text != current.next.why:
+            out.line(task.ramp.text)
     if current.alert_failure:
         out.note(f"alert_failed: {current.alert_failure}")
     out.line(current.next.why)

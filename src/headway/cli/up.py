@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headway.settings import Settings
 
 
-@verb("up", "headway up", "headway up --demo --port 9000", extended=True)
+@verb("up", "headway up", "headway up --demo --port 9000", extended=True, waits=True)
 @click.option("--host", metavar="ADDRESS", help="By default only this machine; callers at any other address need keys.")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 for any free port.")
 @click.option("--workers", type=click.IntRange(1, 64), metavar="N", help="Server processes; several need PostgreSQL.")

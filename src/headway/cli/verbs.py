@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from headway.cli.executable import program, program_file
 from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
 from headway.files import read_regular
-from headway.nouns import REPAIR, Conflict, InvalidInput, UnknownName, did_you_mean, load
+from headway.nouns import REPAIR, errors, load
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -45,14 +46,9 @@ class Session:
         from headway.observe import UNREADABLE
         from headway.project import Project
 
-        if not self.folder.is_dir():
-            raise UnknownName(
-                f"There is no folder {str(self.folder)!r}.",
-                code="no_folder",
-                hint="Create it first, or name another with -C.",
-            )
+        self.need_folder()
         if not create and not any((self.folder / name).exists() for name in (".headway", "headway.toml")):
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"There is no project in {str(self.folder.resolve())!r}.",
                 code="no_project",
                 hint="Create one with `headway init`, or name its folder with -C.",
@@ -66,13 +62,23 @@ class Session:
                     raise
                 raise damage from error
 
+    def need_folder(self) -> None:
+        """Raises if the folder of -C is none."""
+        if not self.folder.is_dir():
+            name = repr(str(self.folder))
+            raise errors.UnknownName(
+                f"{name} is a file, not a folder." if self.folder.exists() else f"There is no folder {name}.",
+                code="no_folder",
+                hint="Create it first, or name another with -C.",
+            )
+
     def empty_folder(self, out: Path | None, name: str) -> Path:
         """The folder of a demo: `out`, or this one; a folder that holds a project is refused."""
         from headway.settings import FILE
 
         folder = out or self.folder
         if (folder / ".headway").exists() or (folder / FILE).exists():
-            raise Conflict(
+            raise errors.Conflict(
                 f"There is a project in {str(folder.resolve())!r} already; the demo does not mix with it.",
                 code="project_exists",
                 hint=f"Name an empty folder: headway demo {name} --out demo",
@@ -87,6 +93,15 @@ class Session:
         """Print a record: its text, or its document with --json; `more` adds keys to the document."""
         show(self.out, record, **more)
 
+    @property
+    def script(self) -> Path:
+        """The file of this program."""
+        return program_file()
+
+    def typed(self, text: str) -> str:
+        """A command as it can be typed now: `headway` by its full path where it is not on PATH."""
+        return self.command(text).replace("headway", program(), 1)
+
     def command(self, text: str) -> str:
         """A command to suggest, with -C where the project is not in the current folder."""
         if self.folder == Path():
@@ -99,6 +114,22 @@ class Session:
 
     def undo(self, text: str) -> None:
         self.out.undo(self.command(text))
+
+    def settle(self, project: Project, *tasks: str) -> dict[str, int]:
+        """Settle tasks, with progress, for a command that computes from their outcomes: how many were written."""
+        written: dict[str, int] = {}
+        for task in tasks:
+            with suppress(errors.UnknownName):  # recorded once, no longer declared: it stays as stored
+                written[task] = project.settle(task, progress=self.out.progress)
+        return written
+
+    def name_policies(self, project: Project, *tasks: str) -> None:
+        """Show policies by their names from now on, with the hash second; --json has the references alone."""
+        from headway.project import policy_names, said
+
+        if not self.out.json:
+            names = {ref: name for task in tasks for ref, name in policy_names(project, task).items()}
+            self.out.said = lambda text: said(names, text)
 
     def synthetic(self, project: Project, task: str) -> int:
         """Print a note if the task has synthetic decisions; returns how many."""
@@ -115,6 +146,7 @@ class Verb(click.Command):
         super().__init__(*args, **more)
         self.examples = examples
         self.hooks: Sequence[OptionHook] = ()
+        self.waits = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = " ".join(args).replace("=", " ").split()  # --help comes before the other options are read
@@ -182,7 +214,7 @@ def command_at(what: str, path: str) -> click.Command | None:
     except (Exception, SystemExit) as error:
         if kit.built_in:
             raise
-        raise UnknownName(
+        raise errors.UnknownName(
             f"The command {path!r} of the kit {kit.name!r} cannot be loaded: {type(error).__name__}: {error}.",
             code="kit_broken",
             hint=REPAIR,
@@ -194,7 +226,7 @@ def unknown_command(group: click.Group, ctx: click.Context, args: Sequence[str])
     """Raises a usage error that suggests the nearest command, if the first word is not a command."""
     names = group.list_commands(ctx)
     if args and args[0] not in names and not args[0].startswith("-"):
-        raise click.UsageError(f"There is no command {args[0][:60]!r}. {did_you_mean(args[0], names)}", ctx)
+        raise click.UsageError(f"There is no command {args[0][:60]!r}. {errors.did_you_mean(args[0], names)}", ctx)
 
 
 def write_examples(examples: tuple[str, ...], formatter: click.HelpFormatter) -> None:
@@ -240,9 +272,12 @@ def hooks(name: str) -> list[OptionHook]:
 
 
 def verb(
-    name: str, *examples: str, extended: bool = False, **settings: Any
+    name: str, *examples: str, extended: bool = False, waits: bool = False, **settings: Any
 ) -> Callable[[Callable[..., int | None]], Verb]:
-    """Turns a function (session, …) → exit status into a command; `extended`: kits may add options to it."""
+    """Turns a function (session, …) → exit status into a command.
+
+    `extended`: kits may add options to it. `waits`: it serves or talks until its user ends it, so silence is no work.
+    """
     assert len(examples) == 2, "every help page opens with two examples"
     extensions = hooks(name) if extended else []
 
@@ -252,12 +287,13 @@ def verb(
             root = ctx.find_root().params  # both options may precede the command: headway -C demo --json status
             folder = project_folder or root.get("project_folder") or Path()
             session = Session(folder, Output(json=as_json or bool(root.get("as_json"))))
-            for hook in extensions:
-                code = hook.run(session, values)
-                if code is not None:
-                    break
-            else:
-                code = function(session, **values) or 0
+            with nullcontext() if waits else session.out.at_work(ctx.command_path):
+                for hook in extensions:
+                    code = hook.run(session, values)
+                    if code is not None:
+                        break
+                else:
+                    code = function(session, **values) or 0
             session.out.finish()
             return code
 
@@ -269,7 +305,7 @@ def verb(
             examples=examples,
             **settings,
         )
-        command.hooks = extensions
+        command.hooks, command.waits = extensions, waits
         command.params += [option for hook in reversed(extensions) for option in hook.options]
         command.params += [project_option(), json_option()]
         return command
@@ -277,10 +313,11 @@ def verb(
     return wrap
 
 
-def project_option() -> click.Option:
+def project_option(envvar: str | None = None) -> click.Option:
     return click.Option(
         ["-C", "--project", "project_folder"],
         type=click.Path(path_type=Path),
+        envvar=envvar,
         metavar="DIR",
         help="The project's folder; the current folder by default.",
     )
@@ -306,20 +343,20 @@ def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
     return sorted(name for name in declared if name.startswith(incomplete))
 
 
-def pairs(words: tuple[str, ...], what: str, example: str = "") -> dict[str, str]:
-    """Words of the form name=value as a dictionary."""
-    values: dict[str, str] = {}
+def pairs(words: tuple[str, ...], what: str, example: str = "", *, parsed: bool = False) -> dict[str, Any]:
+    """Words of the form name=value as a dictionary; `parsed`: values as `typed` reads them."""
+    values: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{word[:80]!r} is not a {what}.",
                 code="bad_pair",
                 hint=f"Write name=value, for example {example or _EXAMPLE[what]}.",
             )
         if name in values:
-            raise InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name it once.")
-        values[name] = value
+            raise errors.InvalidInput(f"The {what} {name!r} is given twice.", code="bad_pair", hint="Name it once.")
+        values[name] = typed(value) if parsed else value
     return values
 
 

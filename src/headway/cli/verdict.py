@@ -8,7 +8,7 @@ from typing import Any
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.written import counts, number, percent
-from headway.nouns import Estimate, Evidence, RaterShare, Verdict, VerdictWord, conclusion, gap, rfc3339
+from headway.nouns import Estimate, Evidence, RaterShare, Verdict, VerdictWord, conclusion, document, gap
 
 STYLES: Mapping[VerdictWord, str] = {
     "better": "bold green",
@@ -28,7 +28,7 @@ def _document(verdict: Verdict) -> dict[str, Any]:
         "word": verdict.word,
         "text": conclusion(verdict),
         "more": verdict.more,
-        "until": None if verdict.until is None else rfc3339(verdict.until),
+        "forecast": None if verdict.forecast is None else document(verdict.forecast),
         "state": verdict.state,
         "passed": verdict.passed,
         "disowned": verdict.disowned,

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def version_line(package: Path = PACKAGE) -> str:
-    """One line: "headway 0.1.0 (commit 0bf527f)"."""
+    """One line: "headway 0.2.0 (commit 0bf527f)"."""
     known = commit(package)
     return f"headway {load('headway:__version__')}" + (f" (commit {known})" if known else "")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headway.loop import TaskCheck
 
 
-@verb("watch", "headway watch", "headway watch --once")
+@verb("watch", "headway watch", "headway watch --once", waits=True)
 @click.option("--once", is_flag=True, help="Check every task once, do what is due, and stop.")
 @click.option("--now", "whenever", is_flag=True, help="Ignore the window and idle_s settings under [watch].")
 @click.option("--install", is_flag=True, help="Write a systemd unit that runs it in the background.")
@@ -42,7 +42,8 @@ def watch(session: Session, once: bool, whenever: bool, install: bool, dry_run: 
 
     with Watch(session.folder, say=say, timed=not whenever) as loop:
         if once:
-            checks = loop.check()
+            with session.out.at_work("headway watch --once"):
+                checks = loop.check()
             for teller in loop.tellers.values():
                 teller.wait(teller.longest_s)
             session.show(TaskChecks(tasks=checks))

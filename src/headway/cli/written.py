@@ -51,10 +51,6 @@ def percent(share: float | None, digits: int = 0) -> str:
     return "" if share is None else f"{share:.{digits}%}"
 
 
-def megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
-
-
 def counts(values: Mapping[str, int]) -> str:
     """{"real": 1200, "mined": 3} as "1,200 real, 3 mined"."""
     return ", ".join(f"{count:,} {name}" for name, count in values.items())

@@ -10,17 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from headway.nouns import (
-    Busy,
-    Conflict,
-    Damaged,
-    GateRefused,
-    HeadwayError,
-    InvalidInput,
-    MissingExtra,
-    Unavailable,
-    UnknownName,
-)
+from headway.nouns import errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +67,16 @@ class EventParser:
             self._name, self._data = "message", ""
 
 
-_CLASSES: dict[int, type[HeadwayError]] = {
-    404: UnknownName,
-    409: Conflict,
-    503: Unavailable,
+_CLASSES: dict[int, type[errors.HeadwayError]] = {
+    404: errors.UnknownName,
+    409: errors.Conflict,
+    503: errors.Unavailable,
 }
 
 
-def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datetime | None = None) -> HeadwayError:
+def error_of(
+    status: int, body: bytes, headers: Mapping[str, str], *, now: datetime | None = None
+) -> errors.HeadwayError:
     """The error that the server raised: same class, code, message and hint; `status` is the HTTP status."""
     try:
         detail = json.loads(body)["error"]
@@ -93,22 +85,22 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], *, now: datet
     except (ValueError, KeyError, TypeError):  # a proxy answered, or something that is not Headway
         code, message = "not_headway", f"The server answered {status} with something that is not Headway's."
         hint, reasons = "Check the address: it is that of `headway serve`, without a path.", (message,)
-    error: HeadwayError
+    error: errors.HeadwayError
     if code == "gate_refused":
-        error = GateRefused(message, reasons=reasons, hint=hint)
+        error = errors.GateRefused(message, reasons=reasons, hint=hint)
     elif status == 429:
-        error = Busy(message, code=code, hint=hint, retry_after_s=retry_after_s(headers, now=now) or 1.0)
+        error = errors.Busy(message, code=code, hint=hint, retry_after_s=retry_after_s(headers, now=now) or 1.0)
     elif status == 501:
-        error = MissingExtra.__new__(MissingExtra)
-        HeadwayError.__init__(error, message, code=code, hint=hint)
+        error = errors.MissingExtra.__new__(errors.MissingExtra)
+        errors.HeadwayError.__init__(error, message, code=code, hint=hint)
     elif status == 503 and "damaged" in code:
-        error = Damaged(message, code=code, hint=hint)
+        error = errors.Damaged(message, code=code, hint=hint)
     elif status in _CLASSES:
         error = _CLASSES[status](message, code=code, hint=hint)
     elif status in (400, 405, 408, 413, 415, 422):
-        error = InvalidInput(message, code=code, hint=hint)
+        error = errors.InvalidInput(message, code=code, hint=hint)
     else:  # 401 and 403 among them: the input of the call is not at fault
-        error = HeadwayError(message, code=code, hint=hint)
+        error = errors.HeadwayError(message, code=code, hint=hint)
     error.status = status
     return error
 

@@ -33,16 +33,7 @@ from typing import (
 from urllib.parse import quote
 
 from headway.client.answers import Decided
-from headway.nouns import (
-    Candidate,
-    Ending,
-    InvalidInput,
-    catalogue,
-    decision_id,
-    episode_id,
-    is_episode,
-    parse_decision_id,
-)
+from headway.nouns import Candidate, Ending, catalogue, errors, ids
 
 logger = logging.getLogger("headway.client")
 _warned: set[str] = set()  # a warning of the server is told once per process
@@ -101,6 +92,8 @@ class ServerCall(Generic[T]):
     ) -> ServerCall[T]:
         """`path` has a {} for each name."""
         where = path.format(*map(_segment, names))
+        if body.get("candidates") is not None:
+            body = {**body, "candidates": [offer_body(offer) for offer in body["candidates"]]}
         return cls(method="POST", path=where, body=_encoded(body), read=read, repeatable=repeatable)
 
 
@@ -193,7 +186,7 @@ class ServerVerbs:
         """
         values = {**(signals or {}), **named}
         if not values:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "There is no signal to send.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
             )
         return _signals({subject: values}, key=key, label=label, early=early)
@@ -205,7 +198,7 @@ class ServerVerbs:
 
     def episode(self, task: str, episode: str) -> str:
         """The id by which an episode takes signals; computed here, nothing is sent."""
-        return episode_id(task, episode)
+        return ids.episode(task, episode)
 
     @ServerVerb
     def end_episode(self, task: str, episode: str, ending: Ending = "terminated") -> ServerCall[None]:
@@ -222,7 +215,7 @@ class ServerVerbs:
     @ServerVerb
     def explain(self, decision: str) -> ServerCall[dict[str, Any]]:
         """How a decision was made: policy, reason, probabilities and outcome."""
-        return ServerCall.get("/v1/decisions/{}", parse_decision_id(decision), read=dict)
+        return ServerCall.get("/v1/decisions/{}", ids.parse_decision(decision), read=dict)
 
     @ServerVerb
     def status(self) -> ServerCall[dict[str, Any]]:
@@ -250,15 +243,17 @@ class ServerVerbs:
         trust_keys: Sequence[str] = (),
         trust_claims: bool = False,
         predicts_only: bool = False,
+        at_once: bool = False,
     ) -> ServerCall[dict[str, Any]]:
         """Make a policy current on its latest evidence; GateRefused if that is not enough. Needs an admin key.
 
         `trust_keys`: these keys may decide it alone. `trust_claims`: the evidence may rest on probabilities that a
-        client sent. `predicts_only`: better predictions of held-out rows are enough.
+        client sent. `predicts_only`: better predictions of held-out rows are enough. `at_once`: without steps.
         """
         body: dict[str, Any] = {} if task is None else {"task": task}
         body |= {"trust_claims": True} if trust_claims else {}
         body |= {"predicts_only": True} if predicts_only else {}
+        body |= {"at_once": True} if at_once else {}
         if trust_keys:
             body["trust_keys"] = list(trust_keys)
         return ServerCall.post("/v1/policies/{}/promote", policy, body=body, read=dict, repeatable=False)
@@ -285,7 +280,7 @@ class AsyncVerbs(ServerVerbs):
 def _signals(values: Mapping[str, Signals], *, key: str = "", label: str = "", early: bool = False) -> ServerCall[int]:
     items = []
     for subject, signals in values.items():
-        subject_id = subject if is_episode(subject) else parse_decision_id(subject)
+        subject_id = subject if ids.is_episode(subject) else ids.parse_decision(subject)
         item: dict[str, Any] = {"subject": subject_id, "signals": dict(signals)}
         if label:
             item["label"] = label
@@ -310,7 +305,7 @@ def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:
     known = DecideRequest.__annotations__.keys() | DecideOptions.__annotations__.keys()
     unknown = sorted(ask.keys() - known)
     if unknown or not ask.get("task"):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"A decision cannot have {unknown[0]!r}." if unknown else "A decision needs a task.",
             code="bad_decision",
             hint=f"Its fields are {', '.join(sorted(known))}.",
@@ -319,9 +314,9 @@ def _decision(ask: Mapping[str, Any]) -> dict[str, Any]:
     if "candidates" in body:
         body["candidates"] = [offer_body(offer) for offer in body["candidates"]]
     if "id" in body:
-        body["id"] = parse_decision_id(body["id"])
+        body["id"] = ids.parse_decision(body["id"])
     elif "idempotency_key" not in body and "unit" not in body:  # these name the decision already
-        body["id"] = decision_id(time.time())
+        body["id"] = ids.decision(time.time())
     return body
 
 
@@ -333,7 +328,9 @@ def offer_body(offer: Offer) -> Any:
     if isinstance(offer, Mapping):
         name = str(offer.get("name") or offer.get("description") or "")
         return {"name": name, "features": {key: value for key, value in offer.items() if key != "name"}}
-    raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
+    raise errors.InvalidInput(
+        f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate"
+    )
 
 
 def _segment(text: str) -> str:
@@ -344,7 +341,7 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, allow_nan=False, default=_plain, ensure_ascii=False).encode()
     except (TypeError, ValueError) as error:  # a lone surrogate is a ValueError too
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"This cannot be sent as JSON: {error}.",
             code="not_json",
             hint="Use finite numbers, booleans, text and lists of numbers; omit unknown values.",

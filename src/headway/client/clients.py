@@ -34,7 +34,7 @@ from headway.client.sending import (
     read,
     request,
 )
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class Client(BlockingVerbs):
             try:
                 response = self._http.send(request(self._http, call))
                 return read(call, response)
-            except (httpx.TransportError, HeadwayError) as error:
+            except (httpx.TransportError, errors.HeadwayError) as error:
                 self._wait(attempts.after(error, response))
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class AsyncClient(AsyncVerbs):
             try:
                 response = await self._http.send(request(self._http, call))
                 return read(call, response)
-            except (httpx.TransportError, HeadwayError) as error:
+            except (httpx.TransportError, errors.HeadwayError) as error:
                 await self._wait(attempts.after(error, response))
 
     async def close(self) -> None:

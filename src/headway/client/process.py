@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.nouns import Unavailable
+from headway.nouns import errors
 
 _LARGEST_LOG = 5_000_000
 _LONGEST_LINE = 1_000_000
@@ -179,14 +179,14 @@ class Child:
         self._process, self._open = None, False
         return self.status
 
-    def failure(self) -> Unavailable:
+    def failure(self) -> errors.Unavailable:
         """Why it could not start: what it reported, or the last line of its log."""
         if "code" in self.report:
             report = {"message": "", "hint": "", **self.report}
-            return Unavailable(str(report["message"]), code=str(report["code"]), hint=str(report["hint"]))
+            return errors.Unavailable(str(report["message"]), code=str(report["code"]), hint=str(report["hint"]))
         if self._log is None:
             how = "" if self.status is None else f" ({exit_words(self.status)})"
-            return Unavailable(
+            return errors.Unavailable(
                 f"The {self.name} ended{how} before it was ready.",
                 code="child_failed",
                 hint="Its messages are above.",
@@ -194,14 +194,14 @@ class Child:
         last = self._last_line(self._log)
         coded = _CODED.fullmatch(last)
         if coded:
-            return Unavailable(coded[2], code=coded[1])
-        return Unavailable(
+            return errors.Unavailable(coded[2], code=coded[1])
+        return errors.Unavailable(
             f"The {self.name} could not start: {last[:300]}", code="child_failed", hint=f"Its log: {self._log}"
         )
 
-    def too_late(self, timeout_s: float) -> Unavailable:
+    def too_late(self, timeout_s: float) -> errors.Unavailable:
         """It was not ready in time."""
-        return Unavailable(
+        return errors.Unavailable(
             f"The {self.name} did not answer within {timeout_s:.0f} s.",
             code="child_failed",
             hint="Its messages are above." if self._log is None else f"Its log: {self._log}",
@@ -223,6 +223,11 @@ class ProgramOutput:
     stdout: bytes
     stderr: bytes
     timed_out: bool
+
+    @property
+    def ended(self) -> str:
+        """How it ended, for people: "status 3", or the signal's name."""
+        return exit_words(self.status)
 
 
 def run(

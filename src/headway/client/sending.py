@@ -11,7 +11,7 @@ import httpx
 
 from headway.client.answers import error_of, retry_after_s
 from headway.client.calls import ServerCall
-from headway.nouns import Busy, HeadwayError, InvalidInput, Unavailable
+from headway.nouns import errors
 
 T = TypeVar("T")
 EVENT_HEADERS = {"accept": "text/event-stream"}
@@ -24,7 +24,7 @@ def client_settings(url: str, key: str | None, timeout_s: float) -> dict[str, An
     """For httpx. Proxies and .netrc of the environment are not used: the address is exactly the one given."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{parts.scheme}://… is not the address of a server." if parts.username else f"{url!r} is not an address.",
             code="bad_url",
             hint="Write http://127.0.0.1:8765; a key goes into `key`, never into the address.",
@@ -53,7 +53,7 @@ def read(call: ServerCall[T], response: httpx.Response) -> T:
     try:
         return call.read(response.json() if response.content else None)
     except (ValueError, KeyError, TypeError) as error:
-        raise HeadwayError(
+        raise errors.HeadwayError(
             f"The answer to {call.method} {call.path} cannot be read.",
             code="not_headway",
             hint="Check the address: it is that of `headway serve`, without a path.",
@@ -75,26 +75,26 @@ class Attempts:
         wait_s = 0.1 * 2**self.made * random.uniform(0.5, 1.0) if requested is None else requested
         self.made += 1
         if self.made > self.retries or wait_s > self.longest_wait_s or not self._may_pass(error):
-            raise connection_error(error) from (None if isinstance(error, HeadwayError) else error)
+            raise connection_error(error) from (None if isinstance(error, errors.HeadwayError) else error)
         return wait_s
 
     def _may_pass(self, error: Exception) -> bool:
-        if isinstance(error, (Busy, *_NOT_SENT)):
+        if isinstance(error, (errors.Busy, *_NOT_SENT)):
             return True  # refused before anything happened
-        temporary = isinstance(error, Unavailable) and error.code in _TEMPORARY
+        temporary = isinstance(error, errors.Unavailable) and error.code in _TEMPORARY
         return (temporary or isinstance(error, httpx.TransportError)) and self.call.repeatable
 
 
 def connection_error(error: Exception) -> Exception:
     """An error of the connection as a Headway error; any other is returned unchanged."""
     if isinstance(error, httpx.TimeoutException):
-        return Unavailable(
+        return errors.Unavailable(
             "The server did not answer in time.",
             code="timeout",
             hint="Increase `timeout_s`, or look at the server's log.",
         )
     if isinstance(error, httpx.TransportError):
-        return Unavailable(
+        return errors.Unavailable(
             f"The server cannot be reached: {error}.",
             code="no_server",
             hint="Start it in the project's folder: headway serve",

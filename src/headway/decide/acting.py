@@ -21,20 +21,7 @@ from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.decide.stored import damaged
-from headway.nouns import (
-    Candidate,
-    Conflict,
-    Damaged,
-    Decision,
-    Floats,
-    InvalidInput,
-    InvalidSettings,
-    Opinion,
-    Opinions,
-    Policy,
-    Situation,
-    did_you_mean,
-)
+from headway.nouns import Candidate, Decision, Floats, Opinion, Opinions, Policy, Situation, errors
 
 Author = Literal["", "current", "canary"]
 ExplorerKind = Literal["policy", "greedy", "epsilon", "softmax", "squarecb", "thompson"]
@@ -56,14 +43,14 @@ class Explorer:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(ExplorerKind):
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"There is no explorer {self.kind!r}.",
                 code="bad_explorer",
-                hint=did_you_mean(str(self.kind), get_args(ExplorerKind)),
+                hint=errors.did_you_mean(str(self.kind), get_args(ExplorerKind)),
             )
         above = (self.temperature, self.gamma, self.scale)
         if not (0.0 <= self.share <= 1.0 and all(0.0 < value < np.inf for value in above)):
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"The explorer {self!r} has a value out of range.",
                 code="bad_explorer",
                 hint="share lies in 0..1, temperature, gamma and scale above 0.",
@@ -78,8 +65,8 @@ class Explorer:
         known = [knob.name for knob in fields(cls)]
         for key in settings:
             if key not in known:
-                raise InvalidSettings(
-                    f"An explorer has no setting {key!r}.", code="unknown_key", hint=did_you_mean(key, known)
+                raise errors.InvalidSettings(
+                    f"An explorer has no setting {key!r}.", code="unknown_key", hint=errors.did_you_mean(key, known)
                 )
         return cls(**settings)
 
@@ -88,7 +75,7 @@ class Explorer:
         """The explorer of a bundle."""
         try:
             return cls.of(knobs.get("explore", "greedy"))
-        except (InvalidSettings, TypeError, ValueError) as error:
+        except (errors.InvalidSettings, TypeError, ValueError) as error:
             raise damaged(f"The bundle's explorer cannot be used ({error})", "bad_header") from error
 
     def shape(self, opinions: Opinions, seeds: Sequence[int]) -> tuple[Floats, str]:
@@ -165,7 +152,7 @@ class Pipeline:
         for name in ("confidence_floor", "floor", "canary_share"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
-                raise InvalidSettings(f"{name} is {value!r}.", code="bad_share", hint="It lies between 0 and 1.")
+                raise errors.InvalidSettings(f"{name} is {value!r}.", code="bad_share", hint="It lies between 0 and 1.")
         object.__setattr__(self, "explore", Explorer.of(self.explore))
         if self.canary is not None and not isinstance(self.canary, Pipeline):
             wrapped = Pipeline(self.canary, self.fallback, self.confidence_floor, self.floor, self.explore)
@@ -239,7 +226,7 @@ class Pipeline:
         follow each row's own candidates, and shorter rows end in zeros.
         """
         if len(seeds) != len(situations):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"There are {len(situations)} situations and {len(seeds)} seeds.",
                 code="bad_shape",
                 hint="Give as many.",
@@ -250,7 +237,7 @@ class Pipeline:
             return self._shares(situations, cast(Sequence[Candidate], candidates), seeds).probabilities
         sets = cast(Sequence[Sequence[Candidate]], candidates)
         if len(sets) != len(situations):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"There are {len(situations)} situations and {len(sets)} candidate sets.",
                 code="bad_shape",
                 hint="Give one set for all rows or one per row.",
@@ -315,7 +302,7 @@ def sticky(first: Decision, candidates: Sequence[Candidate]) -> Draw:
     """
     index = next((place for place, candidate in enumerate(candidates) if candidate.name == first.action), None)
     if index is None:
-        raise Conflict(
+        raise errors.Conflict(
             f"Episode {first.situation.episode!r} keeps to {first.action!r}, which is not among the candidates now.",
             code="sticky_gone",
             hint="Start a new episode, or offer the action again.",
@@ -329,7 +316,7 @@ def _offered(candidates: Sequence[Candidate], allowed: Sequence[bool] | None) ->
     if allowed is None:
         return candidates
     if len(allowed) != len(candidates):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The mask has {len(allowed)} entries for {len(candidates)} candidates.",
             code="bad_shape",
             hint="Give one entry per candidate.",
@@ -353,7 +340,9 @@ def _asked(
 ) -> Opinions:
     """A policy's opinions, if their probabilities are distributions."""
     if not candidates:
-        raise InvalidInput("There is no allowed candidate.", code="no_candidate", hint="Give at least one candidate.")
+        raise errors.InvalidInput(
+            "There is no allowed candidate.", code="no_candidate", hint="Give at least one candidate."
+        )
     opinions = policy.opinions(situations, candidates, seeds, confidence=confidence, std=std)
     probabilities = opinions.probabilities
     sound = probabilities.shape == (len(situations), len(candidates))
@@ -364,7 +353,7 @@ def _asked(
         off = float(np.abs(probabilities.sum(axis=1) - 1.0).max())
         sound = off <= 1e-9 and float(probabilities.min()) >= 0.0
     if not sound:
-        raise Damaged(
+        raise errors.Damaged(
             f"The policy {policy.family!r} gave {probabilities!r} for {len(candidates)} candidates.",
             code="bad_distribution",
             hint="Its bundle is damaged or was built for something else: roll back.",

@@ -16,17 +16,7 @@ from typing import Any
 import numpy as np
 
 from headway.decide.conditions import Condition, parse
-from headway.nouns import (
-    Candidate,
-    InvalidInput,
-    InvalidSettings,
-    Opinions,
-    Policy,
-    PolicyRef,
-    Situation,
-    UnknownName,
-    did_you_mean,
-)
+from headway.nouns import Candidate, Opinions, Policy, PolicyRef, Situation, errors
 
 BASELINES = ("fixed", "rules", "uniform")
 
@@ -34,7 +24,7 @@ BASELINES = ("fixed", "rules", "uniform")
 def _opinions(chosen: Sequence[int | None], count: int, confidence: bool) -> Opinions:
     """Probability 1 for the chosen candidate of each row; None: uniform."""
     if not count:
-        raise InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
+        raise errors.InvalidInput("There is no candidate.", code="no_candidate", hint="Give at least one candidate.")
     probabilities = np.zeros((len(chosen), count))
     for row, index in enumerate(chosen):
         if index is None:
@@ -164,22 +154,24 @@ def _rule(
 ) -> Rule:
     extra = sorted(table.keys() - {"when", "use", "role"})
     if extra:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"Rule {number} has the key {extra[0]!r}.",
             code="unknown_key",
-            hint=did_you_mean(extra[0], ["when", "use", "role"]),
+            hint=errors.did_you_mean(extra[0], ["when", "use", "role"]),
         )
     for key in ("when", "use"):
         if not isinstance(table.get(key), str) or not table[key]:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"Rule {number} has {key} = {table.get(key)!r}, not a string.",
                 code="bad_rule",
                 hint='Write { when = "task_complexity_score > 0.8", use = "large" }.',
             )
     role = table.get("role", "")
     if not isinstance(role, str) or (role and roles is not None and role not in roles):
-        raise InvalidSettings(
-            f"Rule {number} is for the role {role!r}.", code="unknown_role", hint=did_you_mean(str(role), roles or [])
+        raise errors.InvalidSettings(
+            f"Rule {number} is for the role {role!r}.",
+            code="unknown_role",
+            hint=errors.did_you_mean(str(role), roles or []),
         )
     _check_arm(f"Rule {number}", table["use"], arms)
     return Rule(parse(table["when"], known), table["use"], role)
@@ -187,10 +179,10 @@ def _rule(
 
 def _check_arm(who: str, arm: str, arms: list[str] | None) -> None:
     if arms is not None and arm not in arms:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"{who} uses {arm!r}, which is not one of the task's actions.",
             code="unknown_arm",
-            hint=did_you_mean(arm, arms),
+            hint=errors.did_you_mean(arm, arms),
         )
 
 
@@ -207,17 +199,19 @@ def baseline(
     """The built-in policy that `uniform@0`, `fixed@0` or `rules@0` names."""
     named = PolicyRef.parse(ref) if isinstance(ref, str) else ref
     if not named.built_in or named.family not in BASELINES:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no built-in policy {str(named)!r}.",
             code="policy_missing",
-            hint=did_you_mean(str(named), [f"{family}@0" for family in BASELINES]),
+            hint=errors.did_you_mean(str(named), [f"{family}@0" for family in BASELINES]),
         )
     arms = None if actions is None else list(actions)
     if named.family == "uniform":
         return Uniform()
     if named.family == "fixed":
         if not arm:
-            raise InvalidSettings("fixed@0 has no arm.", code="bad_rule", hint="Name the arm that it always chooses.")
+            raise errors.InvalidSettings(
+                "fixed@0 has no arm.", code="bad_rule", hint="Name the arm that it always chooses."
+            )
         _check_arm("fixed@0", arm, arms)
         return Fixed(arm)
     return Rules.from_settings(rules, default=default, actions=arms, known=known, roles=roles)

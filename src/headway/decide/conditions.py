@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns import InvalidSettings, Situation, did_you_mean
+from headway.nouns import Situation, errors
 
 BUILT_IN = ("role", "step", "text", "text_length")
 _LONGEST = 2000
@@ -62,8 +62,8 @@ def parse(text: str, known: Iterable[str] | None = None) -> Condition:
     return Condition(text, frozenset(reader.names), holds)
 
 
-def _refuse(text: str, what: str, hint: str) -> InvalidSettings:
-    return InvalidSettings(f"The condition {text!r:.200} {what}.", code="bad_rule", hint=hint)
+def _refuse(text: str, what: str, hint: str) -> errors.InvalidSettings:
+    return errors.InvalidSettings(f"The condition {text!r:.200} {what}.", code="bad_rule", hint=hint)
 
 
 class _Reader:
@@ -94,10 +94,10 @@ class _Reader:
                 return _constant(word == "true")
             case ast.Name(id=name):
                 if self.known is not None and name not in self.known:
-                    raise InvalidSettings(
+                    raise errors.InvalidSettings(
                         f"The condition {self.text!r:.200} reads {name!r}, which no situation of this task has.",
                         code="unknown_variable",
-                        hint=did_you_mean(name, self.known),
+                        hint=errors.did_you_mean(name, self.known),
                     )
                 self.names.add(name)
                 return _read(name)
@@ -109,7 +109,7 @@ class _Reader:
                 return _list([self.value(each) for each in elements])
         raise self._not_allowed(node)
 
-    def _not_allowed(self, node: ast.expr) -> InvalidSettings:
+    def _not_allowed(self, node: ast.expr) -> errors.InvalidSettings:
         part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
         return _refuse(
             self.text,

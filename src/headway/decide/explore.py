@@ -23,7 +23,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Floats, InvalidInput
+from headway.nouns import Floats, errors
 
 Mask = NDArray[np.bool_] | None
 DRAWS = 128  # Thompson's: its probabilities are multiples of 1/128, and it acts from exactly these
@@ -58,15 +58,22 @@ def draw(probabilities: Sequence[float], u: float) -> int:
             if u < reached:
                 return index
     if last < 0:
-        raise InvalidInput("No candidate has any probability.", code="no_candidate", hint="Allow at least one.")
+        raise errors.InvalidInput("No candidate has any probability.", code="no_candidate", hint="Allow at least one.")
     return last  # a rounding error left the sum below u
+
+
+def drawn(probabilities: Sequence[float], seed: int) -> int:
+    """The candidate that a decision with this seed draws."""
+    return draw(probabilities, uniform(seed))
 
 
 def _spread(allowed: NDArray[np.bool_]) -> Floats:
     """Uniform over the allowed candidates; a row without any is the caller's error."""
     count = allowed.sum(axis=1, keepdims=True)
     if not count.all():
-        raise InvalidInput("Every candidate is masked.", code="no_candidate", hint="Allow at least one candidate.")
+        raise errors.InvalidInput(
+            "Every candidate is masked.", code="no_candidate", hint="Allow at least one candidate."
+        )
     even: Floats = allowed / count
     return even
 
@@ -107,13 +114,13 @@ def with_floor(probabilities: Floats, floor: float, allowed: Mask = None) -> Flo
     return epsilon(probabilities, floor, allowed) if floor > 0.0 else probabilities
 
 
-def softmax(scores: Floats, temperature: float, allowed: Mask = None) -> Floats:
-    """∝ exp(score / temperature)."""
+def softmax(scores: Floats, temperature: float, allowed: Mask = None, floor: float = 0.0) -> Floats:
+    """∝ exp(score / temperature), with a floor."""
     # Row-major in memory: in column-major order numpy adds the weights of a row in another order.
     scores = np.ascontiguousarray(_kept(scores, allowed))
     weights = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
     normed: Floats = weights / weights.sum(axis=1, keepdims=True)
-    return normed
+    return with_floor(normed, floor, allowed)
 
 
 def with_unknown(logits: Floats) -> Floats:

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.encode import Features
 from headway.nouns import Floats
 
 
@@ -117,3 +118,20 @@ class Clusters:
     def std_pair(self, x: Floats, arms: tuple[int, int]) -> tuple[float, float]:
         deviations = self.stds[int(self.nearest(x)[0])]
         return float(deviations[arms[0]]), float(deviations[arms[1]])
+
+
+FEATURE_BITS = round(math.log2(Features.LIMIT / Features.GRID))  # 17
+
+
+def rounded(values: Floats, bits: int = FEATURE_BITS) -> Floats:
+    """Values [..., width] rounded for sums over the last axis; off by at most 2**-26 of the largest for features.
+
+    Every product and partial sum with inputs of `bits` bits then fits into a float64: a row alone, the same row in a
+    batch and on another machine get equal bits.
+    """
+    left = 53 - bits - math.ceil(math.log2(max(values.shape[-1], 2)))
+    _, exponent = math.frexp(max(float(np.abs(values).max(initial=0.0)), 1e-300))
+    # (v + c) − c rounds v to a multiple of the last bit of c.
+    constant = 1.5 * math.ldexp(1.0, 52 + exponent - left)
+    near: Floats = (values + constant) - constant
+    return near

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from headway.nouns import Damaged, Floats
+from headway.nouns import Floats, errors
 
 
-def damaged(what: str, code: str) -> Damaged:
-    return Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")
+def damaged(what: str, code: str) -> errors.Damaged:
+    return errors.Damaged(f"{what}.", code=code, hint="The file was changed or cut short: restore it, or roll back.")
 
 
 def tensor(

@@ -12,10 +12,8 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.encode.build import encoder as encoder
-    from headway.encode.check import only as only, whole as whole
-    from headway.encode.hashing import HashingEncoder as HashingEncoder
     from headway.encode.state import Features as Features
     from headway.encode.text import uncached as uncached
-    from headway.encode.tracker import Tracker as Tracker, fit as fit
+    from headway.encode.tracker import Tracker as Tracker
 else:
     __all__, __getattr__ = door(__name__)

@@ -18,13 +18,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode.check import only, whole
-from headway.nouns import Floats, InvalidSettings
+from headway.nouns import Floats, errors
 
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(r"\w+", re.ASCII)
@@ -43,10 +41,9 @@ def tokens(text: str) -> list[str]:
     return _UNICODE_WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
-def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> HashingEncoder:  # noqa: ARG001 — every maker takes these
+def make(*, models: Path | None, keys: Mapping[str, str], width: int = 128) -> HashingEncoder:  # noqa: ARG001 — every maker takes these
     """The encoder that settings describe."""
-    only("hashing", settings, ("width",))
-    return HashingEncoder(whole(settings.get("width", 128)))
+    return HashingEncoder(width)
 
 
 class HashingEncoder:
@@ -56,7 +53,7 @@ class HashingEncoder:
 
     def __init__(self, width: int = 128) -> None:
         if width < 8 or width > 4096 or width & (width - 1):
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"The hashing encoder cannot have width {width!r}.",
                 code="bad_encoder",
                 hint="Use a power of two between 8 and 4096; 128 is the default.",

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from headway.nouns import MARK, Damaged, Encoder, Floats, InvalidInput, Situation, without
+from headway.nouns import MARK, Encoder, Floats, Situation, errors, without
 
 SUMMARY = ("mean", "last", "least", "greatest", "length")
 
@@ -71,13 +71,15 @@ class Features:
         object.__setattr__(self, "plain_width", plain)
         object.__setattr__(self, "width", width)
         if len(self.means) != plain or len(self.scales) != plain:
-            raise Damaged(
+            raise errors.Damaged(
                 f"The features store {len(self.means)} means and {len(self.scales)} scales for {plain} numbers.",
                 code="damaged_features",
             )
         mean, scale = np.array(self.means, dtype=np.float64), np.array(self.scales, dtype=np.float64)
         if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise Damaged("The features store a mean or scale that is not a usable number.", code="damaged_features")
+            raise errors.Damaged(
+                "The features store a mean or scale that is not a usable number.", code="damaged_features"
+            )
         gain = np.full(width, 1.0 / self.GRID)
         offset = np.zeros(width)
         start = 1 + self.text_width
@@ -120,8 +122,7 @@ class Features:
         elif self.means:
             self._fill(raw[:, self._start : self._start + self.plain_width], situations)
         if self.categories:
-            for row, situation in enumerate(situations):
-                self._mark(raw[row], situation)
+            self._mark(raw, situations)
         work *= self._gain
         if self._shifted:
             work += self._offset
@@ -152,18 +153,26 @@ class Features:
         for row, one in enumerate(situations):
             plain[row] = self._plain(one)
 
-    def _mark(self, raw: Floats, situation: Situation) -> None:
-        """Set the one-hot entries of a row; a missing category stays zero."""
-        start = self._start + self.plain_width
+    def _mark(self, raw: Floats, situations: Sequence[Situation]) -> None:
+        """Set the one-hot entries; a missing category stays zero."""
+        start, single = self._start + self.plain_width, len(situations) == 1
         for (name, values), places in zip(self.categories, self._places, strict=True):
-            value = situation.role or None if name == "role" else situation.state.get(name)
-            if isinstance(value, str):
-                raw[start + places.get(value, len(values))] = 1.0
-            start += len(values) + 1
+            other = len(values)
+            if single:
+                value = situations[0].role or None if name == "role" else situations[0].state.get(name)
+                if isinstance(value, str):
+                    raw[0, start + places.get(value, other)] = 1.0
+            else:
+                by_role = name == "role"
+                found = [one.role or None if by_role else one.state.get(name) for one in situations]
+                columns = np.array([places.get(one, other) if isinstance(one, str) else -1 for one in found])
+                rows = np.flatnonzero(columns >= 0)
+                raw[rows, start + columns[rows]] = 1.0
+            start += other + 1
 
     def _encode(self, situations: Sequence[Situation], encoder: Encoder | None) -> Floats:
         if encoder is None or encoder.version != self.encoder:
-            raise Damaged(
+            raise errors.Damaged(
                 f"These features need the encoder {self.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
                 code="encoder_mismatch",
                 hint="Set `encoder` of the task to the encoder of the policy, or learn again.",
@@ -209,7 +218,7 @@ class Features:
             plain = self._plain(situation)
             for place, value in enumerate(plain):
                 if not math.isfinite(value):
-                    raise InvalidInput(
+                    raise errors.InvalidInput(
                         f"The state of task {situation.task!r} has {self.names[self._start + place]!r} = {value!r}.",
                         code="not_finite",
                         hint="Omit the value if it is unknown.",
@@ -235,10 +244,10 @@ class Features:
         stored = extra.get("features")
         if not isinstance(stored, Mapping):
             hint = "The file was changed or cut short: restore it, or roll back."
-            raise Damaged("The bundle has no features.", code="bad_header", hint=hint)
+            raise errors.Damaged("The bundle has no features.", code="bad_header", hint=hint)
         features = cls.from_json(stored)
         if features.encoder and (encoder is None or encoder.version != features.encoder):
-            raise Damaged(
+            raise errors.Damaged(
                 f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
                 code="encoder_mismatch",
                 hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
@@ -264,9 +273,9 @@ class Features:
                 scales=tuple(_real(value) for value in data["scales"]),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Damaged(f"The stored features cannot be read: {error}.", code="damaged_features") from error
+            raise errors.Damaged(f"The stored features cannot be read: {error}.", code="damaged_features") from error
         if features.width > 1 << 16:
-            raise Damaged(f"The stored features are {features.width} wide.", code="damaged_features")
+            raise errors.Damaged(f"The stored features are {features.width} wide.", code="damaged_features")
         return features
 
 
@@ -281,7 +290,7 @@ def _number(name: str, value: float) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The state's {name!r} is too large for a number.", code="not_finite", hint="Omit the value."
         ) from error
 
@@ -290,7 +299,7 @@ def _numbers(name: str, values: Any) -> array[float]:
     try:
         return array("d", values)
     except (TypeError, OverflowError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The state's {name!r} contains a value that is not a number: {values!r:.80}.",
             code="bad_state",
             hint="A sequence in the state is a list of numbers.",

@@ -19,6 +19,8 @@ import numpy as np
 from headway.encode.vectors import DiskCache
 from headway.nouns import Cache, Encoder, Floats
 
+_MANY = 500  # texts: as many are a part of a long stream, which would only evict the vectors of decisions
+
 
 def key(version: str, text: str) -> bytes:
     """The key of a vector: 16 bytes of blake2b over the encoder's version and the text."""
@@ -62,10 +64,11 @@ class MemoryCache:
 class CachedEncoder:
     """An encoder with a cache. Its vectors equal those of the encoder, bit for bit."""
 
-    __slots__ = ("_cache", "_encoder", "version", "width")
+    __slots__ = ("_bulk", "_cache", "_encoder", "version", "width")
 
     def __init__(self, encoder: Encoder, cache: Cache | None = None) -> None:
         self._encoder = encoder
+        self._bulk: tuple[list[str], Floats] = [], np.empty((0, encoder.width))  # the last texts of a long stream
         self._cache = MemoryCache() if cache is None else cache
         self.version = encoder.version
         self.width = encoder.width
@@ -78,6 +81,8 @@ class CachedEncoder:
                 vector = self._encoder.encode(texts)[0]
                 self._cache.put(name, vector)
             return np.array(vector, ndmin=2)
+        if len(texts) >= _MANY and not isinstance(self._cache, DiskCache):
+            return self._encode_bulk(texts)
         vectors = np.empty((len(texts), self.width))
         places: dict[str, list[int]] = {}
         for row, text in enumerate(texts):
@@ -97,6 +102,14 @@ class CachedEncoder:
                 vectors[places[text]] = vector
             self._store({names[text]: vector for text, vector in zip(missing, fresh, strict=True)})
         return vectors
+
+    def _encode_bulk(self, texts: Sequence[str]) -> Floats:
+        """A batch of a long stream: both policies of a comparison are asked about it, and no other batch is."""
+        known, vectors = self._bulk
+        if known != texts:
+            vectors = self._encoder.encode(texts)
+            self._bulk = list(texts), vectors
+        return vectors.copy()
 
     def _cached(self, names: Collection[bytes]) -> dict[bytes, Floats]:
         if isinstance(self._cache, DiskCache):

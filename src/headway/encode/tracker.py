@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headway.encode.state import Features, summarise
-from headway.nouns import Encoder, InvalidInput, Situation
+from headway.nouns import Encoder, Situation, errors
 
 _CHUNK = 4096
 _LONGEST = 512  # a longer sequence is summarised even if its length never varies
@@ -25,10 +25,7 @@ _NAMES = 2048  # distinct state names are tracked
 
 def fit(situations: Iterable[Situation], encoder: Encoder | None = None) -> Features:
     """The features of these situations. Text is used if there is an encoder and any text is not empty."""
-    tracker = Tracker()
-    for situation in situations:
-        tracker.add(situation)
-    return tracker.features(encoder)
+    return Tracker(situations).features(encoder)
 
 
 class _Moments:
@@ -67,13 +64,15 @@ class _Moments:
 class Tracker:
     """Tracks a stream of situations; `features()` may be called at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, situations: Iterable[Situation] = ()) -> None:
         self._length = _Moments()
         self._any_text = False
         self._numbers: dict[str, _Moments] = {}
         self._whole: dict[tuple[str, int], _Moments] = {}  # (name, length) → every element
         self._summary: dict[str, _Moments] = {}
         self._categories: dict[str, Counter[str]] = {}
+        for situation in situations:
+            self.add(situation)
 
     def add(self, situation: Situation) -> None:
         self._any_text = self._any_text or bool(situation.text)
@@ -85,11 +84,15 @@ class Tracker:
                 self._category(name, value)
             elif isinstance(value, int | float):
                 if not math.isfinite(value):
-                    raise InvalidInput(f"The state has {name!r} = {value!r}.", code="not_finite", hint="Omit it.")
+                    raise errors.InvalidInput(
+                        f"The state has {name!r} = {value!r}.", code="not_finite", hint="Omit it."
+                    )
                 _tracked(self._numbers, name).add(float(value))
             else:
                 if not all(math.isfinite(number) for number in value):
-                    raise InvalidInput(f"The state's {name!r} is not finite.", code="not_finite", hint="Omit it.")
+                    raise errors.InvalidInput(
+                        f"The state's {name!r} is not finite.", code="not_finite", hint="Omit it."
+                    )
                 _tracked(self._summary, name).add(summarise(value))
                 if 0 < len(value) <= _LONGEST and sum(1 for known, _ in self._whole if known == name) < 2:
                     self._whole.setdefault((name, len(value)), _Moments()).add(tuple(value))
@@ -140,7 +143,7 @@ class Tracker:
 
 def _tracked(table: dict[str, _Moments], name: str) -> _Moments:
     if name not in table and len(table) >= _NAMES:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The state has more than {_NAMES} different names; {name!r} exceeds the limit.",
             code="bad_state",
             hint="Use a few fixed names; put free text into `text`.",

@@ -11,11 +11,7 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.learn.age import Ages as Ages, ages_of as ages_of
-    from headway.learn.counts import (
-        count_row as count_row,
-        no_counts as no_counts,
-        nothing_to_learn as nothing_to_learn,
-    )
-    from headway.learn.knobs import checked as checked
+    from headway.learn.counts import RowCounts as RowCounts, nothing_to_learn as nothing_to_learn
+    from headway.learn.sums import blocks as blocks
 else:
     __all__, __getattr__ = door(__name__)

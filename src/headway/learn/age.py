@@ -146,7 +146,7 @@ def ages_of(
     changed = tuple(ChangedAction(action, role, number) for (action, role), number in sorted(latest.items()))
     after = np.ones(len(rows), dtype=np.bool_)
     for change in changed:
-        after &= ~change.covered(rows, actions, names, frame.role)
+        after &= ~change.covered(rows, actions, names, frame.name)
     if not after.any():
         return Ages(upto=upto)
     half_life = best_half_life(rows.reward[after], actions[after], age[after])

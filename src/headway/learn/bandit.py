@@ -13,30 +13,30 @@ Not covered: rewards that change with time (all rows count alike); candidates' o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headway.decide import Explorer, rounded
+from headway.decide import Clusters, Explorer, Linear, rounded
 from headway.encode import Features, Tracker, uncached
 from headway.learn import online
-from headway.learn.bandit_knobs import BanditKnobs
-from headway.learn.counts import add_counts, no_counts, nothing_to_learn
-from headway.learn.knobs import checked
+from headway.learn.counts import RowCounts, nothing_to_learn
 from headway.learn.posterior import clusters_posterior, linear_posterior, pooled_mean
-from headway.learn.sums import Sums, batches, gather, kmeans
-from headway.learn.values import tune_values
-from headway.nouns import Encoder, Experience, Floats, InvalidSettings, Learned, Policy, Progress, Settled, Situation
-from headway.observe import Batch
+from headway.learn.sums import Sums, blocks, gather, kmeans, newest
+from headway.nouns import Encoder, Experience, Floats, Learned, Policy, Progress, Settled, Situation, changed, knob
+from headway.observe import Batch, FirstRows
 
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _PRIORS = ("mean", "pooled", "shared")  # without text, `shared` is not searched
 _SIZES = (4, 8, 16, 32)
 _SHRINKS = (1.0, 5.0, 20.0, 100.0)
 _SAMPLE = 4096
+_MOST_VALUED = 20_000  # tune rows that the values are computed on, the newest ones
 _LEAST_TUNE = 20  # rows; with fewer, nothing is searched
 _WIDEST = 1024  # features; with more, only clusters are tried
 
@@ -62,15 +62,17 @@ class BanditLearner:
         wanted = _checked(knobs)
         encoder = uncached(self.encoder)  # a long stream would evict useful vectors
         rng = np.random.default_rng(seed)
-        features, sample, counts = _look(experience, encoder, wanted["fit_rows"], rng, progress)
+        features, sample = _look(experience, encoder, int(wanted["fit_rows"]), rng, progress)
+        counts = RowCounts()
         linear = wanted["model"] != "clusters" and features.width <= _WIDEST
         centroids = _centroids(features.vectors(sample, encoder), wanted, rng, linear)
         train, tune, weighted = (Sums(features.width, centroids, linear=linear) for _ in range(3))
 
-        rows = _counted(batches(experience, "train"), counts)
-        trained = gather(rows, train, features, encoder, done=_phase(progress, "train"))
-        rows = _counted(batches(experience, "tune"), counts)
-        tuned = gather(rows, tune, features, encoder, weighted=weighted, done=_phase(progress, "tune"))
+        both = blocks(experience, "train"), blocks(experience, "tune")
+        sizes = gather(both[0], train, features, encoder, counts=counts, done=_phase(progress, "train"))
+        done, trained = _phase(progress, "tune"), sum(sizes)
+        held = gather(both[1], tune, features, encoder, weighted=weighted, counts=counts, done=done)
+        tuned = sum(held)
         arms = sorted({*train.arms, *tune.arms})
         if not arms or not trained:
             raise nothing_to_learn()
@@ -79,7 +81,7 @@ class BanditLearner:
         kept = {key: wanted[key] for key in ("explore", "cost_weight", "costs")}
         state = _state(features, self.encoder, {**best.knobs, **kept}, arms, (train, tune), centroids)
         metrics, baselines = tune_values(
-            batches(experience, "tune" if tuned else "train"),
+            newest(blocks(experience, "tune" if tuned else "train"), held if tuned else sizes, _MOST_VALUED),
             features=features,
             encoder=encoder,
             arms=arms,
@@ -137,39 +139,47 @@ def _phase(progress: Progress | None, name: str) -> Callable[[int], None] | None
 
 
 def _checked(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked("bandit", knobs, BanditKnobs)
-    if wanted["model"] not in (None, "linear", "clusters") or wanted["prior"] not in (None, *_PRIORS):
-        raise InvalidSettings(
-            f"The bandit cannot be model {wanted['model']!r} with prior {wanted['prior']!r}.",
-            code="bad_knob",
-            hint='model is "linear" or "clusters", prior "mean", "pooled" or "shared".',
-        )
+    wanted = asdict(changed("bandit", BanditKnobs(), knobs))
     Explorer.of(wanted["explore"])
     return wanted
 
 
 def _look(
     experience: Experience, encoder: Encoder | None, most: int, rng: np.random.Generator, progress: Progress | None
-) -> tuple[Features, list[Situation], dict[str, Any]]:
-    """The features of the first rows, and a uniform sample of them to cluster (reservoir sampling)."""
-    tracker, sample = Tracker(), list[Situation]()
-    situations = chain.from_iterable(batch.situations for batch in batches(experience, "train"))
-    for seen, situation in enumerate(islice(situations, most)):
-        tracker.add(situation)
-        if seen < _SAMPLE:
-            sample.append(situation)
-        elif (place := int(rng.integers(seen + 1))) < _SAMPLE:
-            sample[place] = situation
-        if progress is not None and (seen + 1) % 10_000 == 0:
-            progress("features", seen + 1, None)
-    return tracker.features(encoder), sample, no_counts()
+) -> tuple[Features, list[Situation]]:
+    """The features of the first rows, and a uniform sample of them to cluster (reservoir sampling).
 
-
-def _counted(rows: Iterable[Batch], counts: dict[str, Any]) -> Iterator[Batch]:
-    """The same batches, counted by source and status on the way."""
-    for batch in rows:
-        add_counts(batch.counts, counts)
-        yield batch
+    Once there are enough rows, the first ones stay the same, so what was found in them is kept.
+    """
+    ask = getattr(experience, "head", None)
+    head: FirstRows | None = None if ask is None else ask("train", most)
+    about = json.dumps([1, most, encoder.version if encoder is not None else "", rng.bit_generator.state])
+    known = None if head is None else head.kept(about)
+    if head is not None and known is not None:
+        found = json.loads(known)
+        sample = head.situations(found["sample"])
+        if len(sample) == len(found["sample"]):
+            rng.bit_generator.state = found["state"]
+            return Features.from_json(found["features"]), sample
+    tracker, sample, seqs, seen = Tracker(), list[Situation](), list[int](), 0
+    for batch in chain.from_iterable(block.batches() for block in blocks(experience, "train")):
+        for seq, situation in zip(batch.seq.tolist()[: most - seen], batch.situations, strict=False):
+            tracker.add(situation)
+            if seen < _SAMPLE:
+                sample.append(situation)
+                seqs.append(seq)
+            elif (place := int(rng.integers(seen + 1))) < _SAMPLE:
+                sample[place], seqs[place] = situation, seq
+            seen += 1
+        if progress is not None:
+            progress("features", seen, None)
+        if seen >= most:
+            break
+    features = tracker.features(encoder)
+    if head is not None:
+        document = {"features": features.to_json(), "sample": seqs, "state": rng.bit_generator.state}
+        head.keep(about, json.dumps(document).encode())
+    return features, sample
 
 
 def _centroids(x: Floats, wanted: Mapping[str, Any], rng: np.random.Generator, linear: bool) -> dict[int, Floats]:
@@ -252,3 +262,138 @@ def _errors(train: Floats, tune: Floats) -> dict[str, float]:
         return float((tune[:, 2] - 2.0 * guess * tune[:, 1] + guess * guess * tune[:, 0]).sum()) / rows
 
     return {"error_mean": error(np.full(len(train), pooled)), "error_arm_means": error(own)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BanditKnobs:
+    """The knobs of the family `bandit` (`headway learn --set`). None: chosen by the error on the tune part."""
+
+    model: str | None = knob(None, '"linear" or "clusters".', choices=("linear", "clusters"))
+    ridge: float | None = knob(None, "How strongly weights are pulled towards the prior.", low=1e-6, high=1e9)
+    prior: str | None = knob(None, 'What an arm is assumed to be worth: "mean", "pooled" or "shared".', choices=_PRIORS)
+    clusters: int | None = knob(None, "How many clusters of situations.", low=1e-6, high=1e9)
+    shrink: float | None = knob(None, "How strongly a cluster is pulled towards its arm.", low=1e-6, high=1e9)
+    explore: str | Mapping[str, Any] = knob("squarecb", "How the policy itself explores.")
+    cost_weight: float = knob(0.0, "How much a unit of cost takes off the reward.")
+    costs: Mapping[str, float] = knob({}, "The cost of each action.")
+    fit_rows: int = knob(200_000, "How many rows are read to find features.", low=1e-6, high=1e9)
+
+
+_MOST_WEIGHT = 50.0
+
+
+def tune_values(
+    rows: Iterable[Batch],
+    *,
+    features: Features,
+    encoder: Encoder | None,
+    arms: Sequence[str],
+    chosen: Mapping[str, Any],
+    tensors: Mapping[str, Mapping[str, Floats]],
+    totals: Floats,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """({"tune_value": …}, {"behaviour", "uniform", "constant_best", "linear": …}); costs are not subtracted.
+
+    `tensors` are those of the best model of each kind, fitted on the train part; `totals` [arm, 3] the train part's.
+
+    For a target π, logged with propensity μ, and a model q fitted on the train part only (Dudík et al., 2011):
+
+        V(π) = mean[ Σ_a π(a)·q(a) + min(π(chosen)/μ, 50)·(r − q(chosen)) ]
+
+    For information only: `prove` judges on rows that no learner has read.
+    """
+    models = _models(tensors)
+    model = models[chosen["model"]]
+    index = {name: place for place, name in enumerate(arms)}
+    every = np.arange(len(arms) + 1)  # the last column is an unknown arm
+    pooled = pooled_mean(totals)
+    means = (totals[:, 1] + pooled) / (totals[:, 0] + 1.0)
+    constant = int(means.argmax())
+    sums: dict[str, float] = {"behaviour": 0.0, "uniform": 0.0, "constant_best": 0.0, "chosen": 0.0}
+    if "linear" in models:
+        sums["linear"] = 0.0
+    count = 0
+    masks: dict[tuple[str, ...], Floats] = {}
+    for batch in rows:
+        if not len(batch):
+            continue
+        x = features.vectors(batch.situations, encoder)
+        offered = np.stack(
+            [_mask(names, index, masks) for names in batch.offered]
+        )  # [row, arm + 1]: the number of candidates in each column
+        q = model.mean(x, every)
+        targets = {
+            "uniform": offered / offered.sum(axis=1, keepdims=True),
+            "constant_best": _constant(offered, constant),
+            "chosen": _best(q, offered),
+        }
+        if "linear" in models:
+            own = q if model is models["linear"] else models["linear"].mean(x, every)
+            targets["linear"] = _best(own, offered)
+        _add(sums, batch, q, offered, targets, index)
+        count += len(batch)
+    if not count:
+        return {}, {}
+    values = {name: total / count for name, total in sums.items()}
+    return {"tune_value": values.pop("chosen")}, values
+
+
+def _models(tensors: Mapping[str, Mapping[str, Floats]]) -> dict[str, Linear | Clusters]:
+    models: dict[str, Linear | Clusters] = {}
+    if "linear" in tensors:
+        best = tensors["linear"]
+        models["linear"] = Linear(best["weights"], best["covariance"], best["noise"])
+    if "clusters" in tensors:
+        best = tensors["clusters"]
+        models["clusters"] = Clusters(best["centroids"], best["means"], best["stds"])
+    return models
+
+
+def _add(
+    sums: dict[str, float],
+    batch: Batch,
+    q: Floats,
+    offered: Floats,
+    targets: Mapping[str, Floats],
+    index: Mapping[str, int],
+) -> None:
+    """Add the batch's doubly robust values of the targets, and its rewards."""
+    reward = batch.reward
+    # With an unknown propensity there is no correction: only the model counts.
+    propensity = np.where(batch.propensity > 0.0, batch.propensity, np.inf)
+    action = np.array([index.get(name, len(index)) for name in batch.actions])
+    rows: NDArray[np.int64] = np.arange(len(batch))
+    left = reward - q[rows, action]
+    for name, target in targets.items():
+        share = target[rows, action] / np.maximum(offered[rows, action], 1.0)
+        weight = np.minimum(share / np.maximum(propensity, 1e-12), _MOST_WEIGHT)
+        sums[name] += float((target * q).sum() + (weight * left).sum())
+    sums["behaviour"] += float(reward.sum())
+
+
+def _mask(names: tuple[str, ...], index: Mapping[str, int], known: dict[tuple[str, ...], Floats]) -> Floats:
+    mask = known.get(names)
+    if mask is None:
+        mask = np.zeros(len(index) + 1)
+        for name in names:
+            mask[index.get(name, len(index))] += 1.0
+        if len(known) > 4096:
+            known.clear()
+        known[names] = mask
+    return mask
+
+
+def _best(q: Floats, offered: Floats) -> Floats:
+    target = np.zeros_like(q)
+    best = np.where(offered > 0, q, -np.inf).argmax(axis=1)
+    target[np.arange(len(q)), best] = 1.0
+    return target
+
+
+def _constant(offered: Floats, arm: int) -> Floats:
+    """All weight on one arm if it is offered, else uniform."""
+    target: Floats = offered / offered.sum(axis=1, keepdims=True)
+    there = offered[:, arm] > 0
+    target[there] = 0.0
+    target[there, arm] = 1.0
+    return target

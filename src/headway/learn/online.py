@@ -38,7 +38,7 @@ from headway.learn.posterior import (
     pooled_variance,
     prior_weights,
 )
-from headway.nouns import Conflict, Encoder, Floats, InvalidInput, Policy, Settled, Situation
+from headway.nouns import Encoder, Floats, Policy, Settled, Situation, errors
 
 _REFRESH = 1024
 _FOLD = 16
@@ -305,7 +305,7 @@ def start(
 ) -> State:
     """A bandit without rows; `arms` may be named in advance, others are added when they first appear."""
     if knobs is not None and knobs.get("model", "linear") != "linear":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "Clusters need centroids from `learn`.",
             code="no_centroids",
             hint='Start with model = "linear", or learn once.',
@@ -318,7 +318,7 @@ def start(
 def state_from(policy: Policy) -> State:
     """The state from a policy's bundle: its sums, ready for more rows."""
     if not isinstance(policy, Bandit) or not policy.tensors:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"A {policy.family!r} policy cannot be updated row by row.",
             code="not_online",
             hint="Only a bandit from a bundle can.",
@@ -348,11 +348,11 @@ def update(state: State, row: Settled, sign: int = 1) -> None:
     if reward is None:
         return
     if not math.isfinite(reward):
-        raise InvalidInput(f"The reward of row {row.seq} is {reward!r}.", code="not_finite", hint="Rescore it.")
+        raise errors.InvalidInput(f"The reward of row {row.seq} is {reward!r}.", code="not_finite", hint="Rescore it.")
     x = state.row(row.decision.situation)
     name = row.decision.action
     if sign < 0 and not state.rows(name):
-        raise Conflict(
+        raise errors.Conflict(
             f"Row {row.seq} cannot be removed: no row of {name!r} was added.",
             code="never_added",
             hint="Rebuild the state from the settled rows.",

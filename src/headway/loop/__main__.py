@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from headway.loop.watch import Watch
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with Watch(options.folder, say=_say) as watch:
             watch.run()
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 1
     return 0

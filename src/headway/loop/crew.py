@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from headway.client import exit_words
-from headway.nouns import HeldCrew, InvalidInput, Progress, Unavailable, error_class
+from headway.nouns import HeldCrew, Progress, errors
 
 MOST_WORKERS = 256
 _ATTEMPTS = 3  # of a shard whose worker dies
@@ -40,7 +40,7 @@ class ProcessCrew:
 
     def __init__(self, workers: int) -> None:
         if not 1 <= workers <= MOST_WORKERS:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"A crew of {workers} workers, expected 1 to {MOST_WORKERS}.",
                 code="bad_workers",
                 hint="One for each core is a good start.",
@@ -180,7 +180,7 @@ class _Workers:
             return
         self._deaths[number] += 1
         if self._deaths[number] >= _ATTEMPTS:
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"A worker ended {_ATTEMPTS} times ({exit_words(status)}) on part {number + 1} of {len(self._shards)}.",
                 code="crew_failed",
                 hint="Its messages are above; less memory is needed with fewer workers.",
@@ -197,5 +197,5 @@ class _Workers:
 def _error(told: tuple[str, str, str, str]) -> Exception:
     """What a worker raised: our own errors as they were, others with their traceback."""
     name, message, code, hint = told
-    kind = error_class(name)
+    kind = errors.error_class(name)
     return RuntimeError(message) if kind is None else kind(message, code=code, hint=hint)

@@ -7,7 +7,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from headway.nouns import HeadwayError, load
+from headway.nouns import errors, load
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
 def _result(work: str, shard: Any) -> tuple[bool, Any]:
     try:
         return True, load(work)(shard)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return False, (type(error).__name__, error.message, error.code, error.hint)
     except Exception:  # noqa: BLE001  (it is raised again in the parent)
         return False, ("", traceback.format_exc(), "", "")

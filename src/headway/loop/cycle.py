@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headway.loop.due import Due, Marks, question, window_of
-from headway.nouns import NOTHING_TO_READ, Conflict, GateRefused, InvalidInput, Progress, conclusion
+from headway.nouns import Progress, conclusion, errors
 from headway.promote import next_step
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class CycleResult:
     promoted: str = ""
     canary: str = ""
     experiment: str = ""  # what started or ended
-    next: NextStep | None = None  # the user's next step after a verdict that passed
+    next: NextStep | None = None  # what waits for the user: a promotion, or an experiment to start
     verdict: Verdict | None = None
     notes: list[str] = field(default_factory=list)
     synthetic: int = 0
@@ -141,8 +141,12 @@ def _guard(project: Project, standing: Standing, marks: Marks, done: CycleResult
         if disputed.disputed is not None:
             done.notes.append(f"asks you: {next_step(disputed)}")
         return
+    if entry.kind in ("canary", "promote"):
+        done.canary = f"{entry.policy} {entry.why}" if entry.kind == "canary" else ""
+        done.promoted = entry.policy if entry.kind == "promote" else ""
+        return
     if entry.kind == "retire":
-        what = "canary" if standing.canary is not None else "experiment with"
+        what = "experiment with" if standing.canary is None else "canary" if standing.ramp is None else "promotion of"
         done.rolled_back = f"the {what} {entry.policy} ended, {entry.why}"
     else:
         done.rolled_back = f"rolled back to {entry.policy}, {entry.why}"
@@ -167,8 +171,8 @@ def _test(project: Project, standing: Standing, marks: Marks, done: CycleResult,
         return
     try:
         done.verdict = project.prove(candidate.ref, task=done.task, progress=progress, who=WHO)
-    except InvalidInput as error:  # an experiment or an alarm has only begun
-        if error.code not in NOTHING_TO_READ:
+    except errors.InvalidInput as error:  # an experiment or an alarm has only begun
+        if error.code not in errors.NOTHING_TO_READ:
             raise
         done.notes.append(f"{candidate.ref} cannot be proven yet: {error.message}")
         return
@@ -182,6 +186,9 @@ def _starts(project: Project, standing: Standing, candidate: CandidatePolicy, do
         done.notes.append(f"not tested: {ready.why}")
         return False
     if ready.experiment and standing.canary is None:
+        if project.settings.task(done.task).experiments == "ask":
+            done.next = project.next_step(done.task)
+            return False  # a test by the log alone would spend its error budget and not decide in time
         _experiment(project, candidate, done)
     return True
 
@@ -190,7 +197,7 @@ def _can_draw(project: Project, standing: Standing) -> bool:
     """Whether decisions that Headway draws can replace a client's claims: it draws some already."""
     settings, claims = project.settings.task(standing.task), standing.evidence and standing.evidence.claims
     free = standing.experiment is None and standing.canary is None and not settings.canary
-    return free and settings.experiment == "auto" and settings.kind == "choice" and bool(claims and claims.drawn)
+    return free and settings.experiments == "auto" and settings.kind == "choice" and bool(claims and claims.drawn)
 
 
 def _experiment(project: Project, candidate: CandidatePolicy, done: CycleResult) -> None:
@@ -201,15 +208,17 @@ def _experiment(project: Project, candidate: CandidatePolicy, done: CycleResult)
 def _act(project: Project, standing: Standing, done: CycleResult) -> None:
     """Act on the verdict: promote, end the experiment, start a canary, or wait."""
     candidate = standing.candidate
-    if candidate is None:
+    if candidate is None or standing.ramp is not None:
         return
     if standing.acts:
         try:
             entry = project.promote(candidate.ref, because=standing.verdict, task=done.task, who=WHO)
-        except (Conflict, GateRefused) as error:  # the ledger changed meanwhile: the next cycle sees it
+        except (errors.Conflict, errors.GateRefused) as error:  # the ledger changed meanwhile: the next cycle sees it
             done.notes.append(f"not promoted: {error.message}")
             return
-        done.promoted, done.verdict, done.proved = entry.policy, standing.verdict, candidate.ref
+        done.verdict, done.proved = standing.verdict, candidate.ref
+        done.promoted = entry.policy if entry.kind == "promote" else ""
+        done.canary = f"{entry.policy} {entry.why}" if entry.kind == "canary" else ""
         return
     if standing.waits:
         done.next, done.verdict, done.proved = next_step(standing), standing.verdict, candidate.ref

@@ -1,7 +1,7 @@
 """The work that is due for a task, from its state (`Project.standing`), so that a restart resumes.
 
 - **guard**: a canary, an experiment or a promoted policy may be worse than the one it replaced, and enough new
-  outcomes have settled since the last check.
+  outcomes have settled since the last check. A promotion on its way takes its next step.
 - **turn**: the test of a candidate is over, and a shadow was learned meanwhile: it is the next candidate.
 - **learn**: enough newly settled decisions (`Standing.learns`); a shadow while a candidate is under test.
 - **prove**: there are new outcomes, or votes on replies, since the last look at the candidate, and its test runs.
@@ -27,7 +27,7 @@ class Marks:
     """The loop's memory of a task; losing it costs one more check."""
 
     guarded: int = -1  # settled decisions at the last guard
-    window: tuple[int, int] = (0, 0)  # the ledger rows that it counted from: the last promotion, the open alarm
+    window: tuple[int, ...] = ()  # the ledger rows that it counted from: promotion, open alarm, what has a share
     window_start: int = 0  # settled decisions at its first guard since then
     proved: dict[str, int] = field(default_factory=dict)  # `question` → `Standing.judged` at the last look
     failures: int = 0
@@ -56,6 +56,8 @@ def due(standing: Standing, marks: Marks, *, may_train: bool = True) -> Due:
     if standing.kit_missing:
         return Due()  # the current policy cannot be loaded: nothing can be compared with it
     guard = guards(standing, marks)
+    if standing.ramp is not None:
+        return Due(guard=guard)  # the guard takes the next step; nothing takes the place of what is promoted
     act = standing.acts
     if may_train and standing.too_young and standing.final:
         return Due(guard=guard, prove=standing.settled > marks.proved.get(question(standing), -1))
@@ -71,9 +73,10 @@ def enough(now: int, then: int, start: int = 0) -> bool:
     return then < 0 or now - then >= max(_LEAST, (then - start) // _SHARE)
 
 
-def window_of(standing: Standing) -> tuple[int, int]:
-    """The ledger rows from which a guard counts decisions: the last promotion and the open alarm."""
-    return standing.current.since, 0 if standing.alarm is None else standing.alarm.n
+def window_of(standing: Standing) -> tuple[int, ...]:
+    """The ledger rows from which a guard counts decisions: last promotion, open alarm, present share of a candidate."""
+    rows = (standing.alarm, standing.canary, standing.experiment)
+    return standing.current.since, *(0 if row is None else row.n for row in rows)
 
 
 def guards(standing: Standing, marks: Marks) -> bool:

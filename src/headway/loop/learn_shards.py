@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.nouns import Crew, HeadwayError, Progress
+from headway.nouns import Crew, Progress, errors
 from headway.project import Project
 
 
@@ -57,6 +57,6 @@ def learn_task(shard: LearnShard) -> LearnedTask:
     try:
         with Project(shard.folder) as project:
             ref = project.learn(shard.task, seed=shard.seed, trust=shard.trust, mined=shard.mined, **dict(shard.knobs))
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return LearnedTask(task=shard.task, error=str(error), code=error.code)
     return LearnedTask(task=shard.task, policy=ref)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns import Conflict
+from headway.nouns import errors
 from headway.observe import Database
 
 _TRIES, _PAUSE_S = 5, 0.02
@@ -51,7 +51,7 @@ def alone(database: Database, what: str) -> Iterator[None]:
     """Hold the lock of the store, for all machines that share it; for the embedded store the file above is enough."""
     with database.lock("loop", wait=False) as mine:
         if not mine:
-            raise Conflict(
+            raise errors.Conflict(
                 f"`{what}` is running already for {database.name}, from another folder or machine.",
                 code="already_running",
                 hint="One loop learns for all users of a store. Stop the other one, or use another store.",
@@ -95,7 +95,7 @@ def _note(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _taken(path: Path, what: str) -> Conflict:
+def _taken(path: Path, what: str) -> errors.Conflict:
     note = _note(path)
     since = ""
     if isinstance(note.get("since"), float):
@@ -103,7 +103,7 @@ def _taken(path: Path, what: str) -> Conflict:
         since = f" since {moment:%Y-%m-%d %H:%M:%S}"
     where = f" at {note['url']}" if note.get("url") else ""
     who = f"process {note['pid']}" if note.get("pid") else "another process"
-    return Conflict(
+    return errors.Conflict(
         f"`{note.get('what') or what}` is running already for this project: {who}{since}{where}.",
         code="already_running",
         hint=f"Stop it first (kill {note.get('pid', 'PID')}), or use another folder with -C.",

@@ -29,7 +29,7 @@ from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
 from headway.loop.stop import Stopped, stoppable
 from headway.loop.when import Machine, machine, not_now
-from headway.nouns import Clock, Conflict, HeadwayError, Progress, Teller, load
+from headway.nouns import Clock, Progress, Teller, errors, load
 from headway.observe import UNREADABLE, Job, Jobs, at_work
 from headway.project import Project
 from headway.promote import Standing, next_step
@@ -39,14 +39,14 @@ __all__ = ["LOCK", "WORKER", "Stopped", "TaskCheck", "Watch"]
 logger = logging.getLogger("headway.loop")
 LOCK = Path("run", "watch.lock")
 WORKER = "watch"
-_STORE_ERRORS = (HeadwayError, OSError, *UNREADABLE)
+_STORE_ERRORS = (errors.HeadwayError, OSError, *UNREADABLE)
 _LEASE_S = 60.0
 _TICK_S = 0.5  # how soon work that the server requests is started
-_FOLD_S = 1.0  # at most one snapshot of an online policy per second
+_SETTLE_S = 1.0  # outcomes are brought up to date, and an online policy gets a snapshot, once a second at most
 _REPORT_S = 0.3
 _RETAIN_S = 3600.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 30.0, 3600.0  # after a failed cycle
-_PARTS = {"guard": (0, 20), "prove": (60, 95)}  # percent of a cycle; learning is between
+_PARTS = {"settle": (0, 10), "guard": (10, 20), "prove": (60, 95)}  # percent of a cycle; learning is between
 _INTERRUPTED = {"error": {"code": "interrupted", "message": "The worker ended during this.", "hint": ""}}
 
 
@@ -83,7 +83,7 @@ class Watch:
         self._timed = timed  # whether `window` and `idle_s` of [watch] apply
         self._environ = environ
         self._marks: dict[str, Marks] = {}
-        self._folded = 0.0
+        self._settled = 0.0
         self._retained = float("-inf")
         self._version = -1
         self._stack = ExitStack()
@@ -131,7 +131,7 @@ class Watch:
             if version == self._version:
                 return
             self._version = version
-            self._fold()
+            self._settle()
             self._run_requests()
         except _STORE_ERRORS as error:  # a full disk, a locked store: the next tick tries again
             logger.warning("failed between two checks: %s", error)
@@ -209,7 +209,7 @@ class Watch:
         marks.not_before = self._clock() + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (marks.failures - 1))
         if isinstance(error, UNREADABLE):
             error = self.project.damage() or error
-        if isinstance(error, HeadwayError):
+        if isinstance(error, errors.HeadwayError):
             logger.warning("cycle failed task=%s code=%s", task, error.code)
             return TaskCheck(task=task, error=f"failed: {error}")
         logger.error("cycle failed task=%s", task, exc_info=error)
@@ -248,7 +248,7 @@ class Watch:
         self._retained = self._clock()
         try:
             done = self.project.retain()
-        except (HeadwayError, OSError) as error:
+        except (errors.HeadwayError, OSError) as error:
             logger.warning("retention failed: %s", error)
             self._say(f"decisions older than keep_days could not be deleted: {error}")
             return
@@ -256,20 +256,22 @@ class Watch:
             learned = f"; {', '.join(done.bundles)} learned from them" if done.bundles else ""
             self._say(f"deleted {done.decisions:,} decisions older than keep_days{learned}")
 
-    def _fold(self) -> None:
-        """Update online policies with the rows that have settled."""
+    def _settle(self) -> None:
+        """Bring outcomes up to date, for all who only read them, and online policies with them."""
         now = time.monotonic()
-        if now - self._folded < _FOLD_S:
+        if now - self._settled < _SETTLE_S:
             self._version = -1  # look again at the next tick
             return
+        self._settled = now
         for task in self._tasks():
             try:
                 if self.project.settings.task(task).online == "live":
-                    self._folded = now
                     self.project.fold(task)
-            except HeadwayError as error:
-                if not isinstance(error, Conflict):  # a promotion came in between: the next fold starts from it
-                    logger.warning("fold failed task=%s code=%s", task, error.code)
+                else:
+                    self.project.settle(task)
+            except errors.HeadwayError as error:
+                if not isinstance(error, errors.Conflict):  # a promotion came in between: the next fold starts from it
+                    logger.warning("not settled task=%s code=%s", task, error.code)
 
     def _run_requests(self) -> None:
         """Run the jobs that callers requested from the server."""
@@ -324,7 +326,7 @@ class Watch:
         try:
             before.database.version()  # a store that was lost is not replaced by a new one
             self._open()
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             self._read = _stamp(file)
             logger.warning("headway.toml ignored: %s", error)
             self._say(f"headway.toml has an error, so the old settings stay in use: {error}")
@@ -381,7 +383,7 @@ def _nothing_due(standing: Standing, why_not: str) -> str:
 def _error(error: BaseException) -> dict[str, Any]:
     if isinstance(error, Stopped):
         return {"error": {"code": "stopped", "message": "The loop was stopped during this.", "hint": ""}}
-    if isinstance(error, HeadwayError):
+    if isinstance(error, errors.HeadwayError):
         return {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
     return {"error": {"code": "failed", "message": f"{type(error).__name__}: {error}"[:500], "hint": ""}}
 

@@ -10,25 +10,11 @@ from typing import TYPE_CHECKING
 from headway.nouns.doors import door as door  # rooms import it from here
 
 if TYPE_CHECKING:
+    from headway.nouns import errors as errors, ids as ids
     from headway.nouns.alarm import Alarm as Alarm, sentence as sentence
     from headway.nouns.checkpoint import Header as Header, PolicyRef as PolicyRef, TensorSpec as TensorSpec
     from headway.nouns.conclusions import conclusion as conclusion, gap as gap
     from headway.nouns.core_kit import CHOICE as CHOICE
-    from headway.nouns.errors import (
-        NOTHING_TO_READ as NOTHING_TO_READ,
-        Busy as Busy,
-        Conflict as Conflict,
-        Damaged as Damaged,
-        GateRefused as GateRefused,
-        HeadwayError as HeadwayError,
-        InvalidInput as InvalidInput,
-        InvalidSettings as InvalidSettings,
-        MissingExtra as MissingExtra,
-        Unavailable as Unavailable,
-        UnknownName as UnknownName,
-        did_you_mean as did_you_mean,
-        error_class as error_class,
-    )
     from headway.nouns.evidence import (
         CLIPPING as CLIPPING,
         CLIPPING_AGAINST as CLIPPING_AGAINST,
@@ -51,6 +37,7 @@ if TYPE_CHECKING:
         ENDINGS as ENDINGS,
         ExperimentEnding as ExperimentEnding,
         ExperimentState as ExperimentState,
+        RampState as RampState,
         VerdictCost as VerdictCost,
     )
     from headway.nouns.explanation import (
@@ -64,15 +51,7 @@ if TYPE_CHECKING:
         most_apart as most_apart,
     )
     from headway.nouns.finding import Finding as Finding
-    from headway.nouns.ids import (
-        decision_id as decision_id,
-        episode_id as episode_id,
-        id_bytes as id_bytes,
-        id_text as id_text,
-        is_episode as is_episode,
-        keyed_id as keyed_id,
-        parse_decision_id as parse_decision_id,
-    )
+    from headway.nouns.forecast import VerdictForecast as VerdictForecast
     from headway.nouns.kind import Kind as Kind
     from headway.nouns.kit import (
         REPAIR as REPAIR,
@@ -134,6 +113,7 @@ if TYPE_CHECKING:
     )
     from headway.nouns.story import StoryEvent as StoryEvent, StoryKind as StoryKind, TaskStory as TaskStory
     from headway.nouns.times import (
+        day as day,
         lasting as lasting,
         moment as moment,
         parse_rfc3339 as parse_rfc3339,
@@ -148,13 +128,7 @@ if TYPE_CHECKING:
         served as served,
         wire_fields as wire_fields,
     )
-    from headway.nouns.words import masked as masked, spoken as spoken
-    from headway.nouns.worth import (
-        Measure as Measure,
-        TaskWorth as TaskWorth,
-        day_of as day_of,
-        money as money,
-        worth_text as worth_text,
-    )
+    from headway.nouns.words import masked as masked, plural as plural, spoken as spoken
+    from headway.nouns.worth import Measure as Measure, TaskWorth as TaskWorth, money as money, worth_text as worth_text
 else:
     __all__, __getattr__ = door(__name__)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from headway.nouns.evidence import Evidence, Verdict
-from headway.nouns.times import day, moment
+from headway.nouns.forecast import VerdictForecast
 
 _PER = {"world": " per episode", "heldout": " per row"}
 
@@ -61,12 +62,14 @@ def _harm(verdict: Verdict, evidence: Evidence) -> str:
 def _more(verdict: Verdict, evidence: Evidence) -> str:
     if verdict.more is None:
         return "it does not look better so far"
-    waiting = evidence.waiting
-    if verdict.more == 0 and waiting is not None:
-        return f"waiting for {waiting.open:,} outcomes, at the latest until {moment(waiting.until)}"
-    end = "" if verdict.until is None else f", at today's traffic until {day(verdict.until)}"
-    made = "" if waiting is None else f"; {waiting.decisions:,} wait for their outcomes"
-    return f"about {verdict.more:,} more {evidence.unit} are needed{end}{made}"
+    forecast, waiting = verdict.forecast, evidence.waiting
+    if forecast is None:
+        more, seen = verdict.more, evidence.n
+        forecast = VerdictForecast.of(more, more, more, seen=seen, unit=evidence.unit)
+        if more == 0 and waiting is not None:
+            forecast = replace(forecast, open=waiting.open, until=waiting.until)
+    made = "" if waiting is None or forecast.open else f"; {waiting.decisions:,} wait for their outcomes"
+    return f"{forecast.text}{made}"
 
 
 def _nothing(verdict: Verdict) -> str:

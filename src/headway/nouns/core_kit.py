@@ -36,13 +36,13 @@ CORE = Kit(
             kinds=("choice",),
             policy="headway.decide.bandit:read",
             learner="headway.learn.bandit:BanditLearner",
-            knobs="headway.learn.bandit_knobs:BanditKnobs",
+            knobs="headway.learn.bandit:BanditKnobs",
             online=True,
         ),
     },
     encoders={
         "hashing": "headway.encode.hashing:make",
-        "structure": "headway.encode.structure:make",
+        "structure": "headway.encode.build:make",
     },
     evidence={
         "log": "headway.project.prove.logged:LOGGED",
@@ -65,6 +65,7 @@ CORE = Kit(
         "prove": _command("prove", "Is the candidate better than the current policy?", "Loop"),
         "promote": _command("promote", "Make a proven candidate the current policy.", "Loop"),
         "rollback": _command("promote:rollback", "Make the previous policy current again.", "Loop"),
+        "name": _command("promote:name_", "Give a learned policy a name for people."),
         "explain": _command(
             "explain", "Show who made a decision, why, with which probabilities, and how it went.", "Look"
         ),
@@ -72,6 +73,7 @@ CORE = Kit(
         "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
         "report": _command("report", "Show the latest verdict on a task, on one page."),
         "data": _command("data", "Count, list, export and import what was recorded."),
+        "settle": _command("settle", "Bring outcomes up to date with the signals."),
         "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),
         "keys": _command("keys", "Create, replace and revoke the keys that callers of the server need."),
         "serve": _command("serve", "Serve decisions and signals over HTTP; every one is durably logged."),

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
 
+from headway.nouns.forecast import VerdictForecast
+
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
 CLIPPING = "clipping"  # the check that fails if rewards were cut to the range in favour of the candidate
 CLIPPING_AGAINST = "clipping_against"  # and to its disadvantage: then nothing shows that it is worse
@@ -304,7 +306,7 @@ class Verdict:
     disowned: bool = False  # a data check fails, so the numbers of the evidence mean nothing and are not shown
     refusal: Refusal = "data"  # of a refused one: bad or missing data, too few rows, no difference, a guard
     more: int | None = None  # rows that are still needed, about, and not made yet; 0: those made wait for outcomes
-    until: float | None = None  # when they will have come at the present rate, or count at the latest
+    forecast: VerdictForecast | None = None  # how long that takes; None: not known, or nothing is missing
 
     @property
     def passed(self) -> bool:

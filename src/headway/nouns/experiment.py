@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from headway.nouns.evidence import Waiting
+from headway.nouns.forecast import VerdictForecast
 from headway.nouns.times import rfc3339
-from headway.nouns.wire import Time, served
+from headway.nouns.wire import Time, document, served
 
 ExperimentEnding = Literal["better", "worse", "no difference", "stopped", "replaced"]
 ENDINGS: tuple[ExperimentEnding, ...] = get_args(ExperimentEnding)
@@ -27,13 +28,11 @@ class ExperimentState:
     who: str
     from_decision: int  # the last decision before it
     decisions: int  # made since
-    needed: int | None  # decisions that show `uplift` with 80% power; once it runs longer, by the last verdict
     uplift: float | None
     most: int  # at which "no difference" is the verdict at the latest
     ended: ExperimentEnding | Literal[""] = ""  # empty while it runs
     ended_at: Time | None = None
-    per_day: float | None = None  # the present rate of decisions
-    expected_end: Time | None = None  # when `needed` is reached at that rate, or count at the latest
+    forecast: VerdictForecast | None = None  # of the last verdict; before that, of the plan
     waiting: int = 0  # decisions that the last verdict could not count, because their outcomes are not in
     unit: str = "decision"  # what `decisions` counts
     verdict: str | None = None  # the word of the last one
@@ -46,8 +45,36 @@ class ExperimentState:
 
     @served
     def progress(self) -> float | None:
-        """The share of the needed decisions that have been made, at most 1."""
-        return None if not self.needed else min(1.0, self.decisions / self.needed)
+        """The share of the decisions that a verdict takes, by the middle of the forecast."""
+        if self.forecast is None or not self.forecast.soon:
+            return None
+        left = (self.forecast.low + (self.forecast.high or 2 * self.forecast.low)) / 2
+        return self.decisions / (self.decisions + left) if self.decisions or left else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RampState:
+    """A promotion that takes over the traffic in steps."""
+
+    task: str
+    policy: str
+    against: str  # the policy that it replaces, which decides on the rest
+    shares: tuple[float, ...]  # of all steps
+    step: int  # the running one, from 1
+    share: float  # that the policy has now; the last step holds some traffic back
+    since: Time  # when this step began
+    decisions: int  # made since
+    counted: int  # of these, with their outcomes at the last look
+    least: int  # with which the step ends
+    held: str = ""  # why it goes on nevertheless, in words
+    unit: str = "decision"  # what is counted
+
+    @served
+    def text(self) -> str:
+        """One sentence."""
+        now = f"{self.policy} decides on {self.share:.0%} of {self.task}, step {self.step} of {len(self.shares)}"
+        why = f"the step goes on, because {self.held}" if self.held else f"{self.counted:,} of {self.least:,} outcomes"
+        return f"Promotion on its way: {now}, {why}. {self.against} decides on the rest."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,27 +94,38 @@ class VerdictCost:
     known: int  # decisions that the test has already
     pilot: int  # decisions that this is estimated from
     per_day: float | None  # the present rate of decisions
-    until: float | None = None  # when `decisions` have been made at that rate
-    log_until: float | None = None
     unit: str = "decision"  # what is counted
     waiting: Waiting | None = None  # decisions that are made and not counted yet
+    loss: float | None = None  # reward that the experiment is expected to lose where the candidate is worse, in all
+
+    @property
+    def offer(self) -> str:
+        """What a person is asked who may start an experiment: what it takes, what it may cost, until when."""
+        takes = "" if self.decisions is None else f" for {self.forecast(self.decisions).text}"
+        lost = "less than 0.1" if self.loss is not None and self.loss < 0.1 else f"{self.loss or 0.0:,.1f}"
+        cost = "" if self.loss is None else f" Expected loss of reward if it is worse: {lost} in all."
+        alone = "would never tell" if self.log_alone is None else f"takes {self.forecast(self.log_alone).text}"
+        return (
+            f"{self.policy} looks better than {self.against}. An experiment shows whether it is: it decides on "
+            f"{self.share:.0%} of the traffic{takes}. Without one, a proof {alone}.{cost}"
+        )
 
     @property
     def in_time(self) -> bool:
         """Whether the log alone decides in time."""
         return self.log_alone is not None and self.log_alone <= self.within
 
-    def days(self, decisions: int | None) -> float | None:
-        """The days that so many decisions take at the present rate."""
-        return None if decisions is None or not self.per_day else decisions / self.per_day
+    def forecast(self, decisions: int) -> VerdictForecast:
+        """So many decisions as a forecast, in the words of every other."""
+        seen, unit = max(self.known, self.pilot), f"{self.unit}s"
+        return VerdictForecast.of(decisions, decisions, decisions, seen=seen, unit=unit, per_day=self.per_day)
 
     def document(self) -> dict[str, Any]:
         """Plain values, for JSON; times as RFC 3339."""
         return {
             **asdict(self),
             "by_share": {f"{share:g}": decisions for share, decisions in self.by_share.items()},
-            "until": None if self.until is None else rfc3339(self.until),
-            "log_until": None if self.log_until is None else rfc3339(self.log_until),
             "waiting": None if self.waiting is None else asdict(self.waiting) | {"until": rfc3339(self.waiting.until)},
             "in_time": self.in_time,
+            "forecast": document(self.forecast(self.decisions)) if self.decisions else None,
         }

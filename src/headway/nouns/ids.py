@@ -2,6 +2,10 @@
 
 dec_0197c1f2a3b47000a1b2c3d4e5f60718    a decision: UUIDv7, so that ids sort by time
 epi_5f0c…                               an episode: a hash of task and episode name, so that any client can compute it
+
+    ids.decision(time())                 # a new one
+    ids.episode("route", "chat-7")       # always the same
+    ids.text(ids.raw("dec_0197…"))       # from and to the bytes in the store
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ _CLIENT_ID = re.compile(
 _EPISODE_BIT = 0x0F  # version nibble 15 marks an episode id: no UUID that a client can supply has it
 
 
-def decision_id(now: float, noise: bytes | None = None) -> str:
+def decision(now: float, noise: bytes | None = None) -> str:
     """A new time-ordered id (UUIDv7, RFC 9562: 48 bits of milliseconds, 12 of their fraction, 62 random).
 
     `noise`: eight random bytes, for callers that draw many at once.
@@ -30,7 +34,7 @@ def decision_id(now: float, noise: bytes | None = None) -> str:
     return f"dec_{number:032x}"
 
 
-def parse_decision_id(text: str) -> str:
+def parse_decision(text: str) -> str:
     """The canonical form of a client's id: `dec_` and 32 hex digits, or any UUID."""
     match = _CLIENT_ID.match(text)
     if match is None or match[3][0] in "fF":
@@ -42,39 +46,41 @@ def parse_decision_id(text: str) -> str:
     return "dec_" + "".join(match.groups()).lower()
 
 
-def episode_id(task: str, name: str) -> str:
+def episode(task: str, name: str) -> str:
     """The id of the episode `name` of a task; computed from both."""
     digest = bytearray(hashlib.blake2b(f"{task}\0{name}".encode(), digest_size=16, person=b"headway-episode").digest())
     digest[6] = _EPISODE_BIT << 4 | digest[6] & 0x0F
     return f"epi_{digest.hex()}"
 
 
-def keyed_id(task: str, key: str, name: str, *, secret: bytes) -> str:
+def keyed(task: str, key: str, name: str, *, secret: bytes) -> str:
     """The id of a decision that a client names by a word of its own: the same word gives the same id (UUIDv8).
 
     `secret`: the store's, so that nobody can compute the id of another key's word, to occupy it or to signal it.
     """
-    raw = f"{task}\0{key}\0{name}".encode()
-    digest = bytearray(hashlib.blake2b(raw, digest_size=16, key=secret, person=b"headway-request").digest())
+    named = f"{task}\0{key}\0{name}".encode()
+    digest = bytearray(hashlib.blake2b(named, digest_size=16, key=secret, person=b"headway-request").digest())
     digest[6], digest[8] = 0x80 | digest[6] & 0x0F, 0x80 | digest[8] & 0x3F
     return f"dec_{digest.hex()}"
 
 
-def is_episode(text: str) -> bool:
-    return text.startswith("epi_")
+def is_episode(identifier: str) -> bool:
+    return identifier.startswith("epi_")
 
 
-def id_bytes(text: str) -> bytes:
+def raw(identifier: str) -> bytes:
+    """The 16 bytes of an id."""
     try:
-        raw = bytes.fromhex(text[4:])  # fromhex skips spaces, but then there are too few bytes
+        found = bytes.fromhex(identifier[4:])  # fromhex skips spaces, but then there are too few bytes
     except ValueError:
-        raw = b""
-    if len(raw) != 16 or len(text) != 36 or text[:4] not in _PREFIXES:
+        found = b""
+    if len(found) != 16 or len(identifier) != 36 or identifier[:4] not in _PREFIXES:
         raise InvalidInput(
-            f"{text[:80]!r} is not an id.", code="bad_id", hint="Ids look like dec_ or epi_ and 32 hex digits."
+            f"{identifier[:80]!r} is not an id.", code="bad_id", hint="Ids look like dec_ or epi_ and 32 hex digits."
         )
-    return raw
+    return found
 
 
-def id_text(raw: bytes) -> str:
-    return ("epi_" if raw[6] >> 4 == _EPISODE_BIT else "dec_") + raw.hex()
+def text(raw_id: bytes) -> str:
+    """The id of 16 bytes."""
+    return ("epi_" if raw_id[6] >> 4 == _EPISODE_BIT else "dec_") + raw_id.hex()

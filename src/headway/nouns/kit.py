@@ -74,7 +74,7 @@ class Kit(NamedTuple):
     needs: tuple[str, ...] = ()  # the kits that it imports
     kinds: Mapping[str, Kind] = _NOTHING
     families: Mapping[str, Family] = _NOTHING
-    encoders: Mapping[str, str] = _NOTHING  # name → function (models, keys, **settings) → Encoder
+    encoders: Mapping[str, str] = _NOTHING  # name → function (models, keys, and its settings by name) → Encoder
     worlds: Mapping[str, str] = _NOTHING  # name → function (count=…, **settings) → Environments
     samples: Mapping[str, str] = _NOTHING  # synthetic traffic: name → function () → world
     formats: Mapping[str, str] = _NOTHING  # importers: name → Format; tried by their priority

@@ -8,13 +8,15 @@ from typing import Literal
 
 from headway.nouns.alarm import Alarm
 from headway.nouns.evidence import VerdictWord
-from headway.nouns.experiment import ExperimentState
+from headway.nouns.experiment import ExperimentState, RampState
+from headway.nouns.forecast import VerdictForecast
 from headway.nouns.outage import Outage
 from headway.nouns.wire import Internal
 from headway.nouns.worth import TaskWorth
 
 StepVerb = Literal[
-    "doctor", "rollback", "end_canary", "promote", "alarm", "prove", "learn", "plan", "report", "log", "decide"
+    "doctor", "rollback", "end_canary", "promote", "ramp", "experiment", "alarm", "prove", "learn", "plan", "report",
+    "log", "decide",
 ]  # fmt: skip
 
 
@@ -40,7 +42,7 @@ class TaskVerdict:
     candidate: str
     against: str
     more: int | None  # rows that are still needed, about
-    until: str | None  # when they will have come at the present rate
+    forecast: VerdictForecast | None  # how many more, and how long that takes
     evidence: str
 
 
@@ -61,7 +63,7 @@ class TaskStatus:
     outcomes: Mapping[str, int]
     sources: Mapping[str, int]
     until_retrain: int
-    evidence: str | None  # the id of the latest
+    evidence: str | None  # on its candidate, or else on its last change, or else the newest
     next: NextStep
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it: the rules decide
     alarms: tuple[Alarm, ...] = ()  # the open ones, oldest first
@@ -70,6 +72,7 @@ class TaskStatus:
     verdict: TaskVerdict | None = None  # on the candidate; None without fresh evidence
     unit: str = "decision"  # what gets one outcome: a decision, a request or an episode
     units: int = 0  # how many of them were made
+    ramp: RampState | None = None  # the promotion that is on its way
     worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 
     def __str__(self) -> str:

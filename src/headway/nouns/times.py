@@ -31,5 +31,6 @@ def lasting(seconds: float) -> str:
     """40 s, 6 h or 2.5 days: a duration in its largest unit, to two digits."""
     for unit, size, least in (("days", 86_400.0, 2.0), ("h", 3600.0, 1.5), ("min", 60.0, 2.0)):
         if seconds >= least * size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {unit}"
+            count = seconds / size
+            return (f"{count:.1f}" if count < 10.0 else f"{count:.0f}").removesuffix(".0") + f" {unit}"
     return f"{seconds:.0f} s"

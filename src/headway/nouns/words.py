@@ -1,5 +1,6 @@
-"""Measurements in a text: found to detect leaks of an outcome, and masked if they leak.
+"""Counted nouns, and measurements in a text: found to detect leaks of an outcome, and masked if they leak.
 
+plural(1, "decision")          # "1 decision"; plural(2, "policy", "policies") is "2 policies"
 spoken("delta=-0.2740")        # ((-0.274, 0.00005),): the value, and half a unit of its last digit
 masked("delta=-0.2740")        # "delta=#"
 """
@@ -10,6 +11,11 @@ import re
 
 _NUMBER = re.compile(r"(?<![\w.])[+\-−]?\d{1,12}(?:\.\d{1,12})?%?(?!\w|\.\d)")
 _LONGEST, _MOST = 20_000, 64
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """A number with its noun in the right form."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def spoken(text: str) -> tuple[tuple[float, float], ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import floor, log10
 from typing import Literal
 
@@ -108,9 +107,3 @@ def money(amount: float, unit: str = "$") -> str:
         text = f"{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}"
     minus = amount < 0.0 and any(digit in text for digit in "123456789")
     return f"{'-' if minus else ''}{unit}{text}"
-
-
-def day_of(at: float) -> str:
-    """16 November 2026, in UTC."""
-    moment = datetime.fromtimestamp(at, UTC)
-    return f"{moment.day} {moment:%B %Y}"

@@ -11,10 +11,10 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.observe import erase as erase
-    from headway.observe.changes import Changes as Changes
     from headway.observe.chosen import (
         but as but,
         newest_trained as newest_trained,
+        outcomes_upto as outcomes_upto,
         read_by as read_by,
         spread_trained as spread_trained,
         spread_windows as spread_windows,
@@ -36,7 +36,13 @@ if TYPE_CHECKING:
         deleted_draws as deleted_draws,
     )
     from headway.observe.details import checked as checked
-    from headway.observe.draws import Draws as Draws
+    from headway.observe.drawn import (
+        DrawnRows as DrawnRows,
+        join_drawn as join_drawn,
+        lacking as lacking,
+        read_drawn as read_drawn,
+    )
+    from headway.observe.draws import Draws as Draws, draws_of as draws_of, ordered as ordered
     from headway.observe.engines import open_database as open_database
     from headway.observe.erase import (
         DELETIONS as DELETIONS,
@@ -56,16 +62,12 @@ if TYPE_CHECKING:
     from headway.observe.experience import (
         LEARNED_PARTS as LEARNED_PARTS,
         PARTS as PARTS,
-        Batch as Batch,
         Recorded as Recorded,
         SplitBy as SplitBy,
-        batches_of as batches_of,
         part_of as part_of,
         part_of_group as part_of_group,
         parts_of as parts_of,
-        situation_without as situation_without,
         split_by as split_by,
-        without as without,
     )
     from headway.observe.frame import (
         Block as Block,
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
         joined as joined,
         seal as seal,
     )
-    from headway.observe.given_signals import given as given
     from headway.observe.history import config_changes as config_changes, first_decision as first_decision
     from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
     from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there
@@ -87,12 +88,20 @@ if TYPE_CHECKING:
         digest_of as digest_of,
         new_secret as new_secret,
     )
-    from headway.observe.kin import kin_of as kin_of, unrepeated as unrepeated
+    from headway.observe.kin import Kin as Kin, unrepeated as unrepeated
     from headway.observe.lags import ChangeLags as ChangeLags, change_lags as change_lags
     from headway.observe.links import Links as Links
     from headway.observe.migrations import EVEN_PAIR as EVEN_PAIR
-    from headway.observe.moments import ahead as ahead, first_signals as first_signals, same_moment as same_moment
+    from headway.observe.moments import first_signals as first_signals, same_moment as same_moment
     from headway.observe.outcomes import cut_rewards as cut_rewards
+    from headway.observe.part_blocks import (
+        Batch as Batch,
+        FirstRows as FirstRows,
+        PartBlock as PartBlock,
+        blocks_of as blocks_of,
+        situation_without as situation_without,
+        without as without,
+    )
     from headway.observe.query import Query as Query
     from headway.observe.rater_signals import RaterSignals as RaterSignals
     from headway.observe.recent_rows import Recent as Recent, recent as recent
@@ -114,15 +123,22 @@ if TYPE_CHECKING:
         stored_decisions as stored_decisions,
     )
     from headway.observe.served import MatureRows as MatureRows, ServedRows as ServedRows
-    from headway.observe.settler import Agree as Agree, settle as settle
+    from headway.observe.settler import (
+        Agree as Agree,
+        outcome_now as outcome_now,
+        settle as settle,
+        waiting_signals as waiting_signals,
+    )
     from headway.observe.sharing import rated_as_a_whole as rated_as_a_whole, shared_results as shared_results
+    from headway.observe.signals import given as given
     from headway.observe.since import (
+        Changes as Changes,
         count_since as count_since,
         first_decided as first_decided,
         latest_draws as latest_draws,
     )
     from headway.observe.store import Store as Store, WriteTransaction as WriteTransaction
-    from headway.observe.totals import Counts as Counts, keep_totals as keep_totals
+    from headway.observe.totals import Counts as Counts, keep_totals as keep_totals, unreadable as unreadable
     from headway.observe.units import unpriced as unpriced
     from headway.observe.writer import Writer as Writer
 else:

@@ -39,6 +39,12 @@ def newest_trained(
     return seqs
 
 
+def outcomes_upto(frame: TaskFrame, upto: int) -> tuple[int, int]:
+    """Present outcomes up to a row of their log, and how many of them have a reward."""
+    found = [block.reward[(block.settled > 0) & (block.settled <= upto)] for block in frame.blocks()]
+    return sum(one.size for one in found), sum(int((~np.isnan(one)).sum()) for one in found)
+
+
 def spread_trained(
     frame: TaskFrame, parts: Collection[str], by: SplitBy, *, upto: int, places: int, most: int
 ) -> list[int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns import Damaged
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.observe.database import Database
@@ -67,9 +67,9 @@ _CONDITIONS = (
 )
 
 
-def damaged(what: str, error: Exception | str) -> Damaged:
+def damaged(what: str, error: Exception | str) -> errors.Damaged:
     """The error for a stored value that no Headway has written."""
-    return Damaged(
+    return errors.Damaged(
         f"{what} is damaged: {str(error).rstrip('.') or 'it has another type than it must have'}.",
         code="store_damaged",
         hint="Run `headway doctor`; restore the store from a backup, or delete the row with `headway data delete`.",

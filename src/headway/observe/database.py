@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
-from headway.nouns import Damaged
+from headway.nouns import errors
 from headway.observe.migrations import DERIVED, MIGRATIONS
 
 Durability = Literal["power", "process"]
@@ -118,6 +118,10 @@ class Database(ABC):
         """All or nothing, durable on return. Nesting transactions is a bug and fails."""
 
     @abstractmethod
+    def bulk(self) -> AbstractContextManager[None]:
+        """Around the writing of very many rows: more memory meanwhile, and statistics for the planner afterwards."""
+
+    @abstractmethod
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> AbstractContextManager[bool]:
         """Hold a named lock of the store across all its processes; gives False if taken and `wait` is False.
 
@@ -137,7 +141,7 @@ class Database(ABC):
             done = {name for (name,) in connection.execute("SELECT name FROM migrations")}
             newer = done - {name for name, _ in MIGRATIONS}
             if newer:
-                raise Damaged(
+                raise errors.Damaged(
                     f"{self.name} was written by a newer Headway (migration {min(newer)!r}).",
                     code="store_too_new",
                     hint="Upgrade headway, or open another store.",

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Damaged
+from headway.nouns import errors
 from headway.observe.database import Connection, Database
 from headway.observe.experience import Part, SplitBy, part_of
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, LEADS, decision_from_row, microseconds
@@ -48,7 +48,7 @@ def count_deleted(connection: Connection, where: str, values: Sequence[Any]) -> 
     tasks = f"SELECT d.task_id, {DECISION_COLUMNS} FROM {DECISION_TABLES} WHERE {LEADS}"
     counts: Counter[tuple[int, str]] = Counter()
     for task, *row in connection.execute(f"{tasks} AND d.seq IN (SELECT seq FROM decisions WHERE {where})", values):
-        with suppress(Damaged):  # no proof can read it
+        with suppress(errors.Damaged):  # no proof can read it
             decision = decision_from_row(row)
             if decision.propensity_known and decision.source != "mined":
                 parts = f"{part_of(decision, 'group')} {part_of(decision, 'decision')}"

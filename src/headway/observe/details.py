@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from headway.nouns import Detail, InvalidInput, UnknownName, id_bytes, id_text
+from headway.nouns import Detail, errors, ids
 from headway.observe.database import Connection, Database, chunks, placeholders
 
 LARGEST = 1 << 20  # bytes of one detail
@@ -24,12 +24,12 @@ Prepared = Sequence[tuple[bytes, str, str, bytes]]  # rows of the table
 
 def checked(decision: str, details: Iterable[Detail]) -> Prepared:
     """The rows for one decision, or InvalidInput if a name or size is not allowed."""
-    raw = id_bytes(decision)
+    raw = ids.raw(decision)
     rows = [(raw, detail.kit, detail.name, bytes(detail.data)) for detail in details]
     for _, kit, name, data in rows:
         for field, value in (("kit", kit), ("name", name)):
             if not 0 < len(value) <= _LONGEST_NAME or "\0" in value:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The {field} of a detail is {value[:60]!r}, expected 1 to {_LONGEST_NAME} characters without NUL.",
                     code="bad_detail",
                 )
@@ -49,9 +49,9 @@ def insert(connection: Connection, rows: Prepared) -> None:
 
 def put(connection: Connection, decision: str, rows: Prepared) -> None:
     """Add or replace details of one stored decision."""
-    raw = id_bytes(decision)
+    raw = ids.raw(decision)
     if connection.execute("SELECT 1 FROM decisions WHERE id = ?", (raw,)).fetchone() is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no decision {decision!r}.",
             code="unknown_decision",
             hint="Use the id that `decide` returned.",
@@ -65,7 +65,7 @@ def put(connection: Connection, decision: str, rows: Prepared) -> None:
 def change(connection: Connection, decision: str, kit: str, name: str, how: Callable[[bytes | None], bytes]) -> None:
     """Replace a detail by what `how` makes of it (None: there is none), with no other writer in between."""
     row = connection.execute(
-        "SELECT data FROM details WHERE decision = ? AND kit = ? AND name = ?", (id_bytes(decision), kit, name)
+        "SELECT data FROM details WHERE decision = ? AND kit = ? AND name = ?", (ids.raw(decision), kit, name)
     ).fetchone()
     data = how(None if row is None else bytes(row[0]))
     put(connection, decision, checked(decision, [Detail(kit, name, data)]))
@@ -76,7 +76,7 @@ def read(database: Database, decision: str, kit: str | None = None) -> list[Deta
     where, values = ("", ()) if kit is None else (" AND kit = ?", (kit,))
     rows = database.query(
         f"SELECT kit, name, data FROM details WHERE decision = ?{where} ORDER BY kit, name",
-        (id_bytes(decision), *values),
+        (ids.raw(decision), *values),
     )
     return [Detail(kit, name, bytes(data)) for kit, name, data in rows]
 
@@ -84,15 +84,15 @@ def read(database: Database, decision: str, kit: str | None = None) -> list[Deta
 def read_many(database: Database, decisions: Sequence[str], kit: str) -> dict[str, dict[str, bytes]]:
     """By decision: what one kit stored with it. Those without details are not included."""
     found: dict[str, dict[str, bytes]] = {}
-    for chunk in chunks([id_bytes(decision) for decision in decisions]):
+    for chunk in chunks([ids.raw(decision) for decision in decisions]):
         sql = f"SELECT decision, name, data FROM details WHERE decision IN ({placeholders(chunk)}) AND kit = ?"
         for decision, name, data in database.query(sql, (*chunk, kit)):
-            found.setdefault(id_text(bytes(decision)), {})[name] = bytes(data)
+            found.setdefault(ids.text(bytes(decision)), {})[name] = bytes(data)
     return found
 
 
-def _too_large(what: str, limit: int) -> InvalidInput:
-    return InvalidInput(
+def _too_large(what: str, limit: int) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{what}; the limit is {limit:,}.",
         code="detail_too_large",
         hint="Store the data in a file, and only its name or hash as a detail.",

@@ -1,12 +1,11 @@
 """Decisions in the order in which they were made, each with its outcome if there is one: the rows of a proof.
 
-    order = query.draws("route")                       # every draw of the task, by time
+    order = draws_of(query.frame("route"))             # every draw of the task, by time
     mature = order.mature()                            # how many of the first ones may be judged
-    for row in query.outcomes(order.seq[:mature].tolist()):
-        …
+    rows = ordered(frame, order.seq[:mature])          # their columns
 
-Learning reads outcomes in the order in which they became known (`Query.settled`). A proof must not: outcomes that come
-fast are not a random choice of all, and an arm whose failures are reported late would look good until they are in.
+Learning may read outcomes in the order in which they became known. A proof must not: outcomes that come fast are not a
+random choice of all, and an arm whose failures are reported late would look good until they are in.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.observe.database import Database, Row, chunks, placeholders
-from headway.observe.frame import TaskFrame
+from headway.observe.frame import Block, Flags, TaskFrame, joined
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, OUTCOME_WIDTH, STATUSES, decode_candidates
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
@@ -65,7 +64,7 @@ class Draws:
         return min(int(mature[-1]) + 1, old) if mature.size else 0
 
 
-def draws(frame: TaskFrame, *, after: int = 0) -> Draws:
+def draws_of(frame: TaskFrame, *, after: int = 0) -> Draws:
     """The draws of a task, by time; `after`: only those that were stored after this one."""
     numbers: dict[str, int] = {}  # of actions, by name
     columns = [np.empty((4, 0), dtype=np.int64)]
@@ -77,6 +76,21 @@ def draws(frame: TaskFrame, *, after: int = 0) -> Draws:
     seq, at, action, final = np.concatenate(columns, axis=1)
     order = np.lexsort((seq, at))
     return Draws(seq[order], at[order], action[order], final[order].astype(np.bool_))
+
+
+def ordered(
+    frame: TaskFrame, seqs: NDArray[np.int64], *, but: Callable[[TaskFrame, Block], Flags] | None = None
+) -> Block:
+    """The rows with these numbers in this order, without some of each whole block."""
+    order = np.argsort(seqs)
+    numbers, chosen = seqs[order], list[Block]()
+    for block in frame.blocks():
+        places = np.searchsorted(numbers, block.seq[[0, -1]], side="left")
+        if places[0] <= places[1] and numbers.size:
+            kept = np.isin(block.seq, numbers[places[0] : places[1] + 1])
+            chosen.append(block.where(kept if but is None else kept & ~but(frame, block)))
+    rows = joined(chosen)
+    return rows.where(np.argsort(order[np.searchsorted(numbers, rows.seq)]))
 
 
 def action_names(database: Database) -> Callable[[int, int], str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headway.nouns import catalogue, load
 from headway.observe.database import Database, Durability
+from headway.observe.keys import draw_secret
 from headway.observe.migrations import SECRET, UNITS
-from headway.observe.secret import draw_secret
 from headway.observe.units import fold_attempts
 
 

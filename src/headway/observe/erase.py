@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headway.nouns import InvalidInput, Settled, UnknownName, episode_id, id_bytes
+from headway.nouns import Settled, errors, ids
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.deleted import count_deleted, forget_deleted
 from headway.observe.rows import SETTLED_COLUMNS, SETTLED_TABLES, microseconds, settled_from_row
@@ -45,7 +45,7 @@ class DeletionFilter:
     def __post_init__(self) -> None:
         given = [value for value in (self.before, self.episode, self.rater, self.decision) if value is not None]
         if len(given) != 1:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The deletion has {len(given)} conditions, expected one.",
                 code="bad_deletion",
                 hint="Pass one of before, episode, rater or decision.",
@@ -80,7 +80,7 @@ def plan_deletion(database: Database, wanted: DeletionFilter) -> MatchedRows:
     if wanted.task is not None:
         matched.task_id = _name_id(database, "task", wanted.task)
         if not matched.task_id:
-            raise UnknownName(f"Nothing was recorded for the task {wanted.task!r}.", code="unknown_task")
+            raise errors.UnknownName(f"Nothing was recorded for the task {wanted.task!r}.", code="unknown_task")
     if wanted.rater is not None:
         _match_rater(database, wanted.rater, matched)
         return matched
@@ -134,9 +134,9 @@ def _where(database: Database, wanted: DeletionFilter) -> tuple[str, tuple[Any, 
     if wanted.before is not None:
         return "at < ?", (microseconds(wanted.before),)
     if wanted.decision is not None:
-        raw = id_bytes(wanted.decision)
+        raw = ids.raw(wanted.decision)
         if not database.query("SELECT 1 FROM decisions WHERE id = ?", (raw,)):
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"There is no decision {wanted.decision!r}.",
                 code="unknown_decision",
                 hint="`headway data log` lists the latest ones.",
@@ -144,7 +144,7 @@ def _where(database: Database, wanted: DeletionFilter) -> tuple[str, tuple[Any, 
         return "id = ?", (raw,)
     rows = database.query("SELECT id FROM episodes WHERE name = ?", (wanted.episode,))
     if not rows:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no episode {wanted.episode!r}.",
             code="unknown_episode",
             hint="Use the name that was passed with the episode's first decision.",
@@ -162,7 +162,7 @@ def _other_signals(wanted: DeletionFilter, matched: MatchedRows) -> list[tuple[s
         return [(f"at < ? AND {no_subject}", (microseconds(wanted.before),))]
     if wanted.episode is not None:
         if wanted.task is not None:
-            return [("subject = ?", (id_bytes(episode_id(wanted.task, wanted.episode)),))]
+            return [("subject = ?", (ids.raw(ids.episode(wanted.task, wanted.episode)),))]
         return [(f"subject IN ({', '.join('?' * len(matched.values))})", matched.values)]
     return []
 
@@ -178,7 +178,7 @@ def _match_rater(database: Database, rater: str, matched: MatchedRows) -> None:
     query = database.query
     matched.rater_id = _name_id(database, "rater", rater)
     if not matched.rater_id:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no rater {rater!r}.", code="unknown_rater", hint="`headway rewards analyze` lists them."
         )
     values = _rater_values(matched)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns import Detail, id_bytes, id_text
+from headway.nouns import Detail, ids
 from headway.observe.database import Connection, chunks, placeholders
 from headway.observe.details import checked, put
 from headway.observe.erase import DeletionFilter, MatchedRows
@@ -32,8 +32,8 @@ class Erasing:
 
     def of_ids(self, decisions: Sequence[str]) -> set[str]:
         """Those of these decisions that are deleted."""
-        raw = [id_bytes(decision) for decision in decisions]
-        return {id_text(bytes(value)) for value in self._matching("id", raw)}
+        raw = [ids.raw(decision) for decision in decisions]
+        return {ids.text(bytes(value)) for value in self._matching("id", raw)}
 
     def of_texts(self, texts: Sequence[str]) -> set[str]:
         """Those of these texts that a deleted decision has."""
@@ -55,12 +55,12 @@ class Erasing:
             f"SELECT decision, data FROM details WHERE kit = ? AND name = ?{inside} ORDER BY decision",
             (kit, name, *values),
         )
-        return [(id_text(bytes(decision)), bytes(data)) for decision, data in rows]
+        return [(ids.text(bytes(decision)), bytes(data)) for decision, data in rows]
 
     def detail(self, decision: str, kit: str, name: str) -> bytes | None:
         """One detail of one decision."""
         found = self.connection.execute(
-            "SELECT data FROM details WHERE decision = ? AND kit = ? AND name = ?", (id_bytes(decision), kit, name)
+            "SELECT data FROM details WHERE decision = ? AND kit = ? AND name = ?", (ids.raw(decision), kit, name)
         ).fetchone()
         return None if found is None else bytes(found[0])
 

@@ -11,18 +11,18 @@ says how its rows were split.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, Protocol
 
 import numpy as np
 
-from headway.nouns import SOURCES, Candidate, Decision, Ending, Floats, Settled, Situation, State, id_text, masked
-from headway.observe.frame import Block, Flags, Small, TaskFrame, Whole
+from headway.nouns import SOURCES, Decision, Ending, Floats, Settled, Situation, State, ids
+from headway.observe.frame import Block, Small, TaskFrame, Whole
 from headway.observe.kin import kin_of, unrepeated
+from headway.observe.part_blocks import BATCH, FirstRows, FrameBlock, PartBlock, without
 from headway.observe.query import Query
-from headway.observe.rows import BLOCK, STATUSES, dumps
+from headway.observe.rows import dumps
 
 Part = Literal["train", "tune", "prove"]
 SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
@@ -30,7 +30,6 @@ _SAMPLE = 2000  # latest decisions, among which near-copies are looked for
 FEW_GROUPS = 100  # below this many texts or states, rows are split by decision
 PARTS: dict[Part, float] = {"train": 0.5, "tune": 0.1, "prove": 0.4}
 LEARNED_PARTS: tuple[Part, ...] = ("train", "tune")  # the part `prove` is kept for evidence
-BATCH = 2048  # rows of a batch
 _CODES: dict[str, int] = {name: code for code, name in enumerate(PARTS)}
 _MINED = SOURCES.index("mined")
 _TRAIN, _TUNE = PARTS["train"], PARTS["train"] + PARTS["tune"]
@@ -68,7 +67,7 @@ def parts_of(frame: TaskFrame, block: Block, by: SplitBy = "group") -> Small:
     def codes(seqs: Whole) -> bytes:
         numbers = seqs.tolist()
         parts = {
-            seq: _CODES[_part_of(situation, id_text(raw), by)] for seq, raw, situation in frame.situations(numbers)
+            seq: _CODES[_part_of(situation, ids.text(raw), by)] for seq, raw, situation in frame.situations(numbers)
         }
         return bytes(parts.get(seq, _CODES["prove"]) for seq in numbers)
 
@@ -84,88 +83,6 @@ def _part(name: str) -> Part:
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"headway-split").digest()
     place = int.from_bytes(digest, "big") / 2**64
     return "train" if place < _TRAIN else "tune" if place < _TUNE else "prove"
-
-
-def without(row: Settled, fields: Sequence[str]) -> Settled:
-    """The row for a learner, without fields that leak its outcome.
-
-    recent_deltas          removes a field of the state
-    text:numbers           replaces every number in the text (or in a named field) with #
-    action.NAME            removes a feature of the candidates; `:numbers` works here too
-    """
-    if not fields:
-        return row
-    decision = row.decision
-    of_action = [field.removeprefix("action.") for field in fields if field.startswith("action.")]
-    candidates = decision.candidates
-    if of_action:
-        candidates = tuple(
-            Candidate(candidate.name, _without_fields(candidate.features, of_action)) for candidate in candidates
-        )
-    situation = situation_without(decision.situation, fields)
-    return replace(row, decision=replace(decision, situation=situation, candidates=candidates))
-
-
-def situation_without(situation: Situation, fields: Sequence[str]) -> Situation:
-    state = [field for field in fields if not field.startswith("action.")]
-    text = masked(situation.text) if "text:numbers" in state else situation.text
-    return replace(situation, text=text, state=_without_fields(situation.state, state))
-
-
-def _without_fields(values: State, fields: Sequence[str]) -> State:
-    return {
-        name: masked(value) if f"{name}:numbers" in fields and isinstance(value, str) else value
-        for name, value in values.items()
-        if name not in fields
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Some decisions with a reward, in the order of the store: what a learner adds up at once. One element per row."""
-
-    situations: Sequence[Situation]
-    offered: Sequence[tuple[str, ...]]  # the names of the candidates
-    actions: Sequence[str]
-    reward: Floats
-    weight: Floats
-    propensity: Floats  # 0 if unknown
-    known: Flags  # the probabilities of all candidates are known
-    counts: Mapping[str, Any]  # of all rows that were read for it: by source and status, the first and the last one
-
-    def __len__(self) -> int:
-        return len(self.situations)
-
-    @classmethod
-    def of(cls, rows: Sequence[Settled]) -> Batch:
-        """From records; those without a reward are only counted."""
-        kept = [row for row in rows if row.reward is not None]
-        decisions = [row.decision for row in kept]
-        return cls(
-            situations=[decision.situation for decision in decisions],
-            offered=[tuple([candidate.name for candidate in decision.candidates]) for decision in decisions],
-            actions=[decision.action for decision in decisions],
-            reward=np.array([row.reward for row in kept], dtype=np.float64),
-            weight=np.array([row.weight for row in kept], dtype=np.float64),
-            propensity=np.array([decision.propensity for decision in decisions], dtype=np.float64),
-            known=np.array([decision.propensity_known for decision in decisions], dtype=np.bool_),
-            counts=_counts(
-                [row.decision.source for row in rows], [row.status for row in rows], [row.seq for row in rows]
-            ),
-        )
-
-
-def batches_of(rows: Iterable[Settled]) -> Iterator[Batch]:
-    """Records as batches; in the order of the store, they are cut as those of `Recorded` are."""
-    some: list[Settled] = []
-    rewarded = 0
-    for row in rows:
-        if some and (rewarded == BATCH or row.decision.seq // BLOCK != some[0].decision.seq // BLOCK):
-            yield Batch.of(some)
-            some, rewarded = [], 0
-        some.append(row)
-        rewarded += row.reward is not None
-    yield Batch.of(some)
 
 
 class Weigh(Protocol):
@@ -185,7 +102,7 @@ class Recorded:
     def __init__(
         self,
         query: Query,
-        task: str,
+        frame: TaskFrame,
         *,
         upto: int,
         left_out: Sequence[str] = (),
@@ -194,13 +111,13 @@ class Recorded:
         weigh: Weigh | None = None,
     ) -> None:
         self._query = query
-        self.task = task
+        self.task = frame.task
         self.upto = upto
         self.by = by
         self._left_out = tuple(left_out)
         self._mined = mined
         self._weigh = weigh
-        self._frame = query.frame(task)
+        self._frame = frame
 
     def __iter__(self) -> Iterator[Settled]:
         return self._records(LEARNED_PARTS)
@@ -209,23 +126,20 @@ class Recorded:
         assert name in LEARNED_PARTS, f"learners never read {name!r}"
         return self._records((name,))
 
-    def batches(self, name: str) -> Iterator[Batch]:
-        """The same rows as `part`, as columns; in the order of the store."""
+    def blocks(self, name: str) -> Iterator[PartBlock]:
+        """The same rows as `part`, as columns, block by block; in the order of the store."""
         assert name in LEARNED_PARTS, f"learners never read {name!r}"
         for block, weight in self._blocks((name,)):
-            counts: Mapping[str, Any] = _counts(
-                [SOURCES[code] for code in block.source.tolist()],
-                [STATUSES[code] for code in block.status.tolist()],
-                block.settled.tolist(),
-            )
-            rewarded = ~np.isnan(block.reward)
-            block, weight = block.where(rewarded), weight[rewarded]
-            if not len(block):
-                yield replace(Batch.of(()), counts=counts)
-            for start in range(0, len(block), BATCH):
-                cut = np.arange(start, min(start + BATCH, len(block)))
-                yield self._batch(block.where(cut), weight[cut], counts)
-                counts = {}
+            yield FrameBlock(self._frame, name, block, weight, self._left_out)
+
+    def head(self, name: str, most: int) -> FirstRows | None:
+        """The first rows of a part with a reward; None if there are fewer, so that they are others the next time."""
+        seqs = [np.empty(0, dtype=np.int64)]
+        for block, _ in self._blocks((name,)):
+            seqs.append(block.seq[~np.isnan(block.reward)])
+            if sum(one.size for one in seqs) >= most:
+                return FirstRows(self._frame, name, np.concatenate(seqs)[:most], self._left_out)
+        return None
 
     def __len__(self) -> int:
         return sum(len(block) for block, _ in self._blocks(LEARNED_PARTS))
@@ -244,34 +158,11 @@ class Recorded:
                 chosen &= block.source != _MINED
             weight = block.weight
             if self._weigh is not None:
-                weight = self._weigh(block, *frame.actions(block), frame.role)
+                weight = self._weigh(block, *frame.actions(block), frame.name)
                 chosen &= weight > 0.0
             if chosen.any():
                 chosen &= np.isin(parts_of(frame, block, self.by), codes)
                 yield block.where(chosen), weight[chosen]
-
-    def _batch(self, block: Block, weight: Floats, counts: Mapping[str, Any]) -> Batch:
-        frame = self._frame
-        seqs = block.seq.tolist()
-        found = {seq: situation for seq, _, situation in frame.situations(seqs)}
-        if len(found) < len(seqs):  # deleted since
-            there = np.array([seq in found for seq in seqs])
-            block, weight = block.where(there), weight[there]
-        codes, names = frame.actions(block)
-        sets = frame.sets(block.candidates)
-        situations = [found[seq] for seq in block.seq.tolist()]
-        if self._left_out:
-            situations = [situation_without(situation, self._left_out) for situation in situations]
-        return Batch(
-            situations=situations,
-            offered=[sets[number] for number in block.candidates.tolist()],
-            actions=[names[code] for code in codes.tolist()],
-            reward=block.reward,
-            weight=weight,
-            propensity=block.propensity,
-            known=block.known,
-            counts=counts,
-        )
 
     def _records(self, parts: Sequence[str]) -> Iterator[Settled]:
         chosen = [(block.settled, block.seq, weight) for block, weight in self._blocks(parts)]
@@ -287,9 +178,3 @@ class Recorded:
                     continue  # corrected since
                 weight = weight_of[row.decision.seq]
                 yield without(row if weight == row.weight else replace(row, weight=weight), self._left_out)
-
-
-def _counts(sources: Sequence[str], statuses: Sequence[str], settled: Sequence[int]) -> dict[str, Any]:
-    """Rows by source and status, and the first and the last outcome."""
-    first, last = min(settled, default=None), max(settled, default=None)
-    return {"sources": dict(Counter(sources)), "statuses": dict(Counter(statuses)), "first": first, "last": last}

@@ -3,23 +3,22 @@
     frame = TaskFrame(database, task_id)
     for block in frame.blocks():                       # in the order of the store, in bounded memory
         block.reward[block.leads & (block.settled <= upto)]
-    frame.table()                                      # all blocks in one
     seal(database, task_id)                            # stores the columns of whole blocks
 
 Whoever asks about many decisions reads columns, and makes a record only of the rows that it needs (`Query.outcomes`).
 A block is stored as two packed arrays, `decided` and `outcomes`, and one with a byte per row for every way to split the
 rows. Stored columns are a cache: they are written once no further decision can get a number of the block, hold no text
-and no hash of one, and are dropped by every deletion. A block that is missing, damaged or of another version is read
-from rows, and stored again by the next `seal`.
+and no hash of one, and are dropped by every deletion, as is what learners keep beside them. A block that is missing,
+damaged or of another version is read from rows, and stored again by the next `seal`.
 
 Outcomes change later, but their log is only appended to. A mark says up to which row of it the stored outcomes hold at
-least, and a reader applies the rows after the mark; to apply one twice changes nothing. So no correction, withdrawal or
-new reward makes a stored block wrong.
+least, and a reader applies the rows after it, twice if need be: no new reward or withdrawal makes a stored block wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from hashlib import blake2b
 from typing import Any
@@ -27,15 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import ELSEWHERE, Floats, Situation
-from headway.observe.damage import damaged
+from headway.nouns import ELSEWHERE, Candidate, Floats, Situation, errors
 from headway.observe.database import Connection, Database, Row, chunks, placeholders
-from headway.observe.rows import BLOCK, LEADS, decode_candidates, loads
+from headway.observe.rows import BLOCK, LEADS, decode_candidates, situation_of
 
 _VERSION = b"1"
 _PAGE = 16_384
 _TOGETHER = 2000  # decisions whose texts are read at once
-_MARK = -1  # the number under which the mark is stored
+_MARK, HEAD = -1, -2  # the numbers under which the mark and what is said of the first rows are stored
 _MOST_SETS = 100_000  # that are remembered: they may be unique per decision
 _LATE = 20_000  # rows of the outcome log that a reader may have to apply
 
@@ -72,6 +70,10 @@ class Block:
     def __len__(self) -> int:
         return int(self.seq.size)
 
+    def part(self, start: int, stop: int) -> Block:
+        """Consecutive rows."""
+        return Block(**{name: getattr(self, name)[start:stop] for name in _NAMES})
+
     def where(self, chosen: Flags | Whole) -> Block:
         """Only these rows."""
         return Block(**{name: getattr(self, name)[chosen] for name in _NAMES})
@@ -103,9 +105,10 @@ class TaskFrame:
         self._open: dict[int, Block] = {}  # blocks that were read from rows
         self._open_parts: dict[tuple[int, str], bytes] = {}
         self._late: _Columns | None = None
-        self._roles: dict[int, str] = {}
+        self._names, self._configs = dict[int, str](), dict[int, str]()
         self._dropped = _count_dropped(database)
-        self._sets: dict[int, tuple[str, ...]] = {}
+        self._sets: dict[int, tuple[Candidate, ...]] = {}
+        self._offered: dict[int, tuple[str, ...]] = {}
 
     def blocks(self, *, after: int = 0) -> Iterator[Block]:
         """The rows, block by block, from the one with this decision on."""
@@ -118,10 +121,6 @@ class TaskFrame:
             if number not in self._open:
                 self._open[number] = self.read(number)
             yield self._open[number]
-
-    def table(self) -> Block:
-        """All rows in one block."""
-        return joined(list(self.blocks()))
 
     def actions(self, block: Block) -> tuple[Whole, list[str]]:
         """The action of every row, as an index of the names of those that were taken, sorted."""
@@ -137,13 +136,13 @@ class TaskFrame:
     def parts(self, block: Block, by: str, part_of: Callable[[Whole], bytes]) -> Small:
         """The part of every row of a whole block: `part_of` gives those of decisions, by their numbers."""
         number = int(block.seq[0]) // BLOCK
-        data = self._open_parts.get((number, by)) or self._stored(number, f"part {by}")
+        data = self._open_parts.get((number, by)) or self.stored(number, f"part {by}")
         if data is None or len(data) != len(block):
             data = part_of(block.seq)
-            if number in self._open:
-                self._open_parts[number, by] = data
-            else:
-                self.keep(number, {f"part {by}": data}, instead="part kin%" if by.startswith("kin") else "")
+            self._open_parts[number, by] = data
+            if number not in self._open:
+                with suppress(errors.Unavailable):  # a full disk: the next reader computes them again
+                    self.keep(number, {f"part {by}": data}, instead="part kin%" if by.startswith("kin") else "")
         return np.frombuffer(data, dtype=np.int8)
 
     def situations(self, seqs: Sequence[int]) -> Iterator[tuple[int, bytes, Situation]]:
@@ -154,17 +153,27 @@ class TaskFrame:
                 f"LEFT JOIN episodes e ON e.id = d.episode WHERE d.seq IN ({placeholders(chunk)})",
                 chunk,
             ):
-                known = loads(state) if state != "{}" else {}
-                if type(known) is not dict or type(text) is not str:
-                    raise damaged(f"The decision in row {seq!r} of the store", "its text or state is none")
-                name = self.role(role)
-                yield seq, raw, Situation(task=self.task, text=text, state=known, episode=episode, step=step, role=name)
+                yield seq, raw, situation_of(seq, self.task, episode, step, text, state, self.name(role))
+
+    def claimed(self, block: Block) -> Flags:
+        """Which rows something else made: their probabilities are what a client or a file says."""
+        return np.isin(block.config, self._ids("SELECT id FROM configs WHERE hash IN ({})", [ELSEWHERE]))
+
+    def config(self, number: int) -> str:
+        """The hash of a configuration."""
+        if number not in self._configs:
+            self._configs.update(self._database.query("SELECT id, hash FROM configs WHERE id = ?", (number,)))
+        return self._configs.setdefault(number, "")  # deleted since
+
+    def under(self, block: Block, among: Flags, accepts: Callable[[str], bool]) -> Flags:
+        """Which of these rows were decided under a configuration that is accepted, by its hash."""
+        different = np.unique(block.config[among]).tolist()
+        return among & np.isin(block.config, [number for number in different if accepts(self.config(number))])
 
     def undated(self, block: Block) -> Flags:
         """Which rows something else made, without a date of their own."""
-        claimed = self._ids("SELECT id FROM configs WHERE hash IN ({})", [ELSEWHERE])
         dated = self._ids("SELECT id FROM names WHERE kind = 'exploration' AND name IN ({})", [ELSEWHERE])
-        return np.isin(block.config, claimed) & ~np.isin(block.exploration, dated)
+        return self.claimed(block) & ~np.isin(block.exploration, dated)
 
     def made_by(self, block: Block, hashes: Collection[str]) -> Flags:
         """Which rows a policy with one of these hashes decided."""
@@ -174,11 +183,11 @@ class TaskFrame:
         found = (self._database.query(sql.format(placeholders(chunk)), chunk) for chunk in chunks(values))
         return [int(row[0]) for rows in found for row in rows]
 
-    def role(self, number: int) -> str:
-        """The name of a role."""
-        if number not in self._roles:
-            self._roles = dict(self._database.query("SELECT id, name FROM names WHERE kind = 'role'"))
-        return self._roles.get(number, "")  # deleted since
+    def name(self, number: int) -> str:
+        """The name of a role, a key or a policy that was assigned."""
+        if number not in self._names:
+            self._names.update(self._database.query("SELECT id, name FROM names WHERE id = ?", (number,)))
+        return self._names.setdefault(number, "")  # deleted since
 
     # -- rows
 
@@ -226,26 +235,36 @@ class TaskFrame:
 
     def sets(self, numbers: Whole | Codes) -> Mapping[int, tuple[str, ...]]:
         """The names of the candidates of these sets."""
+        if len(self._offered) > _MOST_SETS:
+            self._offered.clear()
+        different = set(numbers.tolist())
+        if not different <= self._offered.keys():
+            for number, candidates in self.candidates(numbers).items():
+                self._offered[number] = tuple([candidate.name for candidate in candidates])
+        return self._offered
+
+    def candidates(self, numbers: Whole | Codes) -> Mapping[int, tuple[Candidate, ...]]:
+        """The candidates of these sets."""
         if len(self._sets) > _MOST_SETS:
             self._sets.clear()
         for chunk in chunks(sorted(set(numbers.tolist()) - self._sets.keys())):
             for number, body in self._database.query(
                 f"SELECT id, body FROM candidate_sets WHERE id IN ({placeholders(chunk)})", chunk
             ):
-                self._sets[number] = tuple(candidate.name for candidate in decode_candidates(body))
+                self._sets[number] = decode_candidates(body)
         return self._sets
 
     # -- stored columns
 
     def stored_columns(self, number: int) -> _Columns | None:
         """The columns of a block as they are stored; None if it must be read."""
-        decided, outcomes = self._stored(number, "decided"), self._stored(number, "outcomes")
+        decided, outcomes = self.stored(number, "decided"), self.stored(number, "outcomes")
         if decided is None or outcomes is None:
             return None
         columns = _unpacked(_DECIDED, decided) | _unpacked(_OUTCOMES, outcomes)
         return columns if columns["seq"].size == columns["settled"].size else None
 
-    def _stored(self, number: int, name: str) -> bytes | None:
+    def stored(self, number: int, name: str) -> bytes | None:
         """None if it is not stored, damaged, or of another version."""
         rows = self._database.query(
             "SELECT hash, data FROM blocks WHERE task_id = ? AND number = ? AND name = ?",
@@ -276,6 +295,10 @@ class TaskFrame:
                     (self._task_id, number, name, _digest(self._task_id, number, name, data), data),
                 )
         return True
+
+    def is_whole(self, number: int) -> bool:
+        """Whether this block is stored."""
+        return number not in self._open
 
 
 def seal(

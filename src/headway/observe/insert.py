@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from headway.nouns import SOURCES, Candidate, Decision, id_bytes
-from headway.observe.names import Interner
+from headway.nouns import SOURCES, Candidate, Decision, ids
+from headway.observe.database import Connection, placeholders
 from headway.observe.rows import dumps
 
 INSERT = (
@@ -114,7 +114,7 @@ def ready(decisions: Sequence[Decision]) -> list[Prepared]:
         if decision.at != when:
             when, at = decision.at, round(decision.at * 1e6)
         own = (
-            id_bytes(decision.id),
+            ids.raw(decision.id),
             at,
             situation.text,
             dumps(situation.state) if situation.state else "{}",
@@ -135,9 +135,9 @@ def row_of(
     situation = decision.situation
     shared = (situation.task, decision.policy, decision.policy_hash, decision.config_hash, decision.exploration,
               situation.role, decision.key)  # fmt: skip
-    ids = intern.known.get(shared) or intern.new.get(shared)
-    if ids is None:
-        ids = intern.new[shared] = (
+    interned = intern.known.get(shared) or intern.new.get(shared)
+    if interned is None:
+        interned = intern.new[shared] = (
             intern.name("task", situation.task),
             intern.policy(decision.policy, decision.policy_hash),
             intern.config(decision.config_hash, configs[decision.config_hash]),
@@ -145,7 +145,7 @@ def row_of(
             intern.name("role", situation.role),
             intern.name("key", decision.key),
         )
-    task, policy, config, exploration, role, key = ids
+    task, policy, config, exploration, role, key = interned
     return (
         raw,
         task,
@@ -165,10 +165,10 @@ def row_of(
         SOURCES.index(decision.source),
         role,
         key,
-        id_bytes(decision.draw_id) if decision.draw_id else None,
+        ids.raw(decision.draw_id) if decision.draw_id else None,
         intern.name("assigned", decision.assigned) if decision.assigned else None,
         decision.state_seq,
-        id_bytes(decision.unit) if decision.unit else None,
+        ids.raw(decision.unit) if decision.unit else None,
         decision.position or None,
     )
 
@@ -213,3 +213,44 @@ def stamped(decision: Decision, seq: int, step: int | None) -> Decision:
         decision = replace(decision, situation=replace(decision.situation, step=step))
     object.__setattr__(decision, "seq", seq)  # a copy of the whole record would cost 9 µs
     return decision
+
+
+class Interner(NamedTuple):
+    """One transaction's view: known ids, then the database, then a new row."""
+
+    connection: Connection
+    known: Mapping[Any, Any]  # value → id; or the values that decisions share → their ids
+    new: dict[Any, Any]
+
+    def name(self, kind: str, name: str) -> int:
+        key = (kind, name)
+        return self.known.get(key) or self._intern(key, "names", ("kind", "name"), key)
+
+    def policy(self, ref: str, digest: str) -> int:
+        key = ("policy", ref, digest)
+        return self.known.get(key) or self._intern(key, "policies", ("ref", "hash"), (ref, digest))
+
+    def candidate_set(self, digest: bytes, body: str) -> int:
+        return self._intern(digest, "candidate_sets", ("hash",), (digest,), body)
+
+    def config(self, digest: str, body: str) -> int:
+        key = ("config", digest)
+        return self.known.get(key) or self._intern(key, "configs", ("hash",), (digest,), body)
+
+    def _intern(
+        self, key: Any, table: str, columns: tuple[str, ...], values: tuple[Any, ...], body: str | None = None
+    ) -> int:
+        known: int | None = self.new.get(key)
+        if known is not None:
+            return known
+        where = " AND ".join(f"{column} = ?" for column in columns)
+        row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values).fetchone()
+        if row is None:
+            if body is not None:
+                columns, values = (*columns, "body"), (*values, body)
+            marks = placeholders(values)
+            row = self.connection.execute(
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) RETURNING id", values
+            ).fetchone()
+        self.new[key] = int(row[0])
+        return int(row[0])

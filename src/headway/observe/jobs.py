@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns import Busy, Conflict, Internal, Time, UnknownName
+from headway.nouns import Internal, Time, errors
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.rows import dumps, loads, microseconds
 
@@ -72,7 +72,7 @@ class Jobs:
                 if job.body == body:
                     return job
                 if job.body.get("task") == body.get("task"):
-                    raise Conflict(
+                    raise errors.Conflict(
                         f"Job {job.job} of this task is queued already, with other settings.",
                         code="job_queued",
                         hint=f"Wait until it runs: GET /v1/jobs/{job.job}",
@@ -82,7 +82,7 @@ class Jobs:
                 (kind, key, microseconds(now - _MINUTE_S), per_minute),
             )
             if len(times) >= per_minute:
-                raise Busy(
+                raise errors.Busy(
                     f"This key requested {per_minute} jobs within a minute.",
                     code="rate_limited",
                     hint="One job learns from everything that has come in; more of them bring nothing.",
@@ -134,7 +134,7 @@ class Jobs:
     def get(self, seq: int) -> Job:
         rows = self._database.query(f"SELECT {_COLUMNS} FROM jobs WHERE seq = ?", (seq,))
         if not rows:
-            raise UnknownName(f"There is no job {seq}.", code="unknown_job", hint="GET /v1/jobs lists them.")
+            raise errors.UnknownName(f"There is no job {seq}.", code="unknown_job", hint="GET /v1/jobs lists them.")
         return _job(rows[0])
 
     def latest(self, limit: int = 100) -> list[Job]:
@@ -190,7 +190,7 @@ class Jobs:
 def _check_lease(connection: Connection, seq: int, worker: str) -> None:
     row = connection.execute("SELECT state, worker FROM jobs WHERE seq = ?", (seq,)).fetchone()
     if row is None or row != ("running", worker):
-        raise Conflict(
+        raise errors.Conflict(
             f"This worker no longer holds the lease of job {seq}.",
             code="lease_lost",
             hint="Discard the result: another worker repeats the job.",

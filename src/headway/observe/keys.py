@@ -13,15 +13,17 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from secrets import randbits
 
-from headway.nouns import Conflict, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import errors
 from headway.observe.database import Connection, Database
 from headway.observe.rows import microseconds
 
 PREFIX = "hw_"
-SCOPES = ("decide", "signal", "train", "admin")
+SCOPES = ("decide", "signal", "ingest", "train", "admin")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z")
 _RESERVED = ("owner", "page")  # names of the project token and the page's cookie
 
@@ -59,7 +61,7 @@ class Keys:
     def add(self, name: str, scopes: Sequence[str], *, now: float, expires: float | None = None) -> str:
         """A new key; returns the secret, which is stored nowhere."""
         if _NAME.match(name) is None or name in _RESERVED:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{name[:80]!r} cannot name a key.",
                 code="bad_key_name",
                 hint="Use up to 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit; "
@@ -68,7 +70,7 @@ class Keys:
         secret = new_secret()
         with self._database.transaction() as connection:
             if connection.execute("SELECT 1 FROM keys WHERE name = ?", (name,)).fetchone() is not None:
-                raise Conflict(
+                raise errors.Conflict(
                     f"There is or was a key called {name!r}.",
                     code="key_exists",
                     hint=f"Choose another name, or replace its secret: headway keys rotate {name}",
@@ -119,19 +121,38 @@ class Keys:
         row = connection.execute("SELECT revoked FROM keys WHERE name = ?", (name,)).fetchone()
         if row is None:
             known = [key for (key,) in connection.execute("SELECT name FROM keys WHERE revoked IS NULL")]
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"No key is called {name[:80]!r}.",
                 code="unknown_key",
-                hint=did_you_mean(name, known) or "Make one: headway keys add NAME --scope decide",
+                hint=errors.did_you_mean(name, known) or "Make one: headway keys add NAME --scope decide",
             )
         if row[0] is not None:
-            raise Conflict(f"The key {name!r} is revoked.", code="key_revoked", hint="Add one under another name.")
+            raise errors.Conflict(
+                f"The key {name!r} is revoked.", code="key_revoked", hint="Add one under another name."
+            )
 
 
 def _checked(scopes: Sequence[str]) -> tuple[str, ...]:
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidInput(f"{scope[:80]!r} is not a scope.", code="bad_scope", hint=did_you_mean(scope, SCOPES))
+            raise errors.InvalidInput(
+                f"{scope[:80]!r} is not a scope.", code="bad_scope", hint=errors.did_you_mean(scope, SCOPES)
+            )
     if not scopes:
-        raise InvalidInput("A key needs a scope.", code="bad_scope", hint=f"One or more of {', '.join(SCOPES)}.")
+        raise errors.InvalidInput("A key needs a scope.", code="bad_scope", hint=f"One or more of {', '.join(SCOPES)}.")
     return tuple(scope for scope in SCOPES if scope in scopes)
+
+
+_NAMES = ("secret 1", "secret 2")
+
+
+def draw_secret(connection: Connection) -> None:
+    """Write the secret of a new store; the caller's transaction."""
+    rows = [(name, randbits(63)) for name in _NAMES]
+    connection.executemany("INSERT INTO marks (task_id, name, value) VALUES (0, ?, ?)", rows)
+
+
+def secret_of(database: Database) -> bytes:
+    """The secret of a store, 16 bytes."""
+    rows = database.query("SELECT value FROM marks WHERE task_id = 0 AND name IN (?, ?) ORDER BY name", _NAMES)
+    return struct.pack("<2q", *(value for (value,) in rows))

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from itertools import pairwise
 
-from headway.nouns import State
+from headway.nouns import Situation, State
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
@@ -33,6 +33,16 @@ def kin_of(text: str, state: State, unrepeated: Collection[str] = ()) -> str:
     if text and "#" not in plain:
         return plain
     return f"{plain}\0{dumps({name: value for name, value in state.items() if name not in unrepeated})}"
+
+
+class Kin:
+    """Names for the situations of a task: near-copies share one."""
+
+    def __init__(self, query: Query, task: str) -> None:
+        self._fields = unrepeated(query, task)
+
+    def name(self, situation: Situation) -> str:
+        return kin_of(situation.text, situation.state, self._fields)
 
 
 def unrepeated(query: Query, task: str) -> tuple[str, ...]:

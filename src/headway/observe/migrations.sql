@@ -79,7 +79,7 @@ CREATE TABLE experiences (
 CREATE INDEX experiences_by_task ON experiences (task_id, seq);
 
 -- 0007_early_signals
--- The arrival time of a signal whose decision is not stored yet, otherwise empty. See `early_signals`.
+-- The arrival time of a signal whose decision is not stored yet, otherwise empty. See `signals`.
 ALTER TABLE signals ADD COLUMN early {int};
 CREATE INDEX signals_early ON signals (early, rater_id) WHERE early IS NOT NULL;
 

@@ -1,18 +1,19 @@
-"""When things happened, for the checks of a proof: first signals, decisions dated ahead, decisions of one moment."""
+"""When things happened, for the checks of a proof: first signals, and decisions of one moment."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from headway.nouns import SOURCES, id_bytes
-from headway.observe.database import Database, chunks, placeholders
-from headway.observe.query import Query
-from headway.observe.rows import LEADS, microseconds
+import numpy as np
+from numpy.typing import ArrayLike
 
-_CONTENT = "d.text, d.state, d.step, d.candidate_set_id, d.probabilities, d.action, d.seed"
+from headway.nouns import SOURCES
+from headway.observe.database import Database, chunks, placeholders
+from headway.observe.frame import TaskFrame, joined
+from headway.observe.rows import dumps, loads
+
+_CONTENT = "d.text, d.step, d.candidate_set_id, d.probabilities, d.action, d.seed"
 _LEAST = 5  # pairs that repeat one another before anything is called a copy
 
 
@@ -33,9 +34,8 @@ class SameMoment:
         return self.equal >= _LEAST and self.equal >= self.pairs * max(0.5, 3.0 * self.usual)
 
 
-def first_signals(database: Database, decisions: Sequence[str]) -> list[float]:
-    """The time of each decision's first signal that counts; NaN without one."""
-    keys = [id_bytes(decision) for decision in decisions]
+def first_signals(database: Database, keys: Sequence[bytes]) -> list[float]:
+    """The time of each decision's first signal that counts, by the ids in the store; NaN without one."""
     first: dict[bytes, int] = {}
     for chunk in chunks(keys, 1000):
         first.update(
@@ -48,41 +48,29 @@ def first_signals(database: Database, decisions: Sequence[str]) -> list[float]:
     return [first[key] / 1e6 if key in first else float("nan") for key in keys]
 
 
-def ahead(database: Database, query: Query, task: str, now: float) -> int:
-    """Decisions that are dated after now."""
-    values = (query.name_id("task", task), microseconds(now))
-    return int(
-        database.query(f"SELECT COUNT(*) FROM decisions d WHERE task_id = ? AND at > ? AND {LEADS}", values)[0][0]
-    )
-
-
-def same_moment(database: Database, query: Query, task: str, *, but: Collection[str] = ()) -> SameMoment:
+def same_moment(database: Database, frame: TaskFrame, *, but: Collection[str] = ()) -> SameMoment:
     """How decisions that something else made share their times and contents, `but` fields of the state apart."""
-    where = (
-        f"FROM decisions d WHERE d.task_id = ? AND {LEADS} AND "
-        "(d.source = ? OR d.config_id IN (SELECT id FROM configs WHERE hash = 'elsewhere'))"
-    )
-    values = (query.name_id("task", task), SOURCES.index("imported"))
-
-    def pairs(by: str) -> int:
-        counts = f"SELECT COUNT(*) AS n {where} GROUP BY {by} HAVING COUNT(*) > 1"
-        rows = database.query(f"SELECT SUM(n * (n - 1) / 2) FROM ({counts}) AS repeated", values)
-        return int(rows[0][0] or 0)
-
-    together = pairs("d.at")
+    imported = SOURCES.index("imported")
+    blocks = [
+        block.where(block.leads & ((block.source == imported) | frame.claimed(block))) for block in frame.blocks()
+    ]
+    rows = joined(blocks)
+    together = _pairs(rows.at)
     if not together:
         return SameMoment()
-    count = int(database.query(f"SELECT COUNT(*) {where}", values)[0][0])
-    if but:
-        rows = database.query(f"SELECT d.at, d.state, {_CONTENT} {where}", values)
-        states = [json.loads(row[1] or "{}") for row in rows]
-        kept = [tuple(sorted((name, str(value)) for name, value in held.items() if name not in but)) for held in states]
-        same = [(state, *row[2:3], *row[4:]) for state, row in zip(kept, rows, strict=True)]
-        alike, usual = _pairs([(row[0], what) for row, what in zip(rows, same, strict=True)]), _pairs(same)
-    else:
-        alike, usual = pairs(f"d.at, {_CONTENT}"), pairs(_CONTENT)
-    return SameMoment(together, alike, usual / (count * (count - 1) / 2))
+    alike: list[int] = []
+    usual: list[int] = []
+    for chunk in chunks(rows.seq.tolist(), 2000):
+        sql = f"SELECT d.at, d.state, {_CONTENT} FROM decisions d WHERE d.seq IN ({placeholders(chunk)})"
+        for at, state, *content in database.query(sql, chunk):
+            kept = dumps({name: value for name, value in loads(state).items() if name not in but}) if but else state
+            usual.append(hash((kept, *content)))
+            alike.append(hash((at, usual[-1])))
+    count = len(usual)
+    return SameMoment(together, _pairs(alike), _pairs(usual) / (count * (count - 1) / 2))
 
 
-def _pairs(values: Iterable[Hashable]) -> int:
-    return sum(count * (count - 1) // 2 for count in Counter(values).values())
+def _pairs(values: ArrayLike) -> int:
+    """How many pairs of these are equal."""
+    _, counts = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from headway.nouns import Settled, id_bytes
+from headway.nouns import Settled, ids
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
-from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decision_from_row, decode_candidates, settled_of
+from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decision_from_row, settled_of
 from headway.observe.units import unit_signals
+
+if TYPE_CHECKING:
+    from headway.observe.frame import TaskFrame
 
 SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
 
@@ -30,18 +34,18 @@ def with_decisions(
     reader: RaterSignals | None = None
     for page in pages:
         rows = [(row, decision_from_row(row[OUTCOME_WIDTH:])) for row in page]
-        values = {} if values_of is None else values_of([id_bytes(decision.id) for _, decision in rows])
+        values = {} if values_of is None else values_of([ids.raw(decision.id) for _, decision in rows])
         by_rater: Sequence[SignalsByRater] = ()
         if raters is not False:
             reader = RaterSignals(database, None if raters is True else raters) if reader is None else reader
             by_rater = reader.of(
                 [
-                    (id_bytes(decision.id), decision.situation.task, decision.situation.episode, STATUSES[row[2]])
+                    (ids.raw(decision.id), decision.situation.task, decision.situation.episode, STATUSES[row[2]])
                     for row, decision in rows
                 ]
             )
         for place, (row, decision) in enumerate(rows):
-            given = values.get(id_bytes(decision.id), {})
+            given = values.get(ids.raw(decision.id), {})
             yield settled_of(row, decision, given, by_rater[place] if by_rater else _NOBODY)
 
 
@@ -70,17 +74,15 @@ def signal_values(
     }
 
 
-def cut_rewards(database: Database, task_id: int, middle: float) -> dict[str, tuple[int, int]]:
+def cut_rewards(frame: TaskFrame, middle: float) -> dict[str, tuple[int, int]]:
     """How many rewards of each action lay below and above the range, and were cut to it."""
     cuts: dict[str, tuple[int, int]] = {}
-    for body, action, above, count in database.query(
-        "SELECT c.body, d.action, CASE WHEN s.reward > ? THEN 1 ELSE 0 END AS above, COUNT(*) FROM settled s "
-        "JOIN decisions d ON d.seq = s.decision JOIN candidate_sets c ON c.id = d.candidate_set_id "
-        "WHERE s.task_id = ? AND s.clipped = 1 AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
-        "GROUP BY c.id, d.action, above",
-        (middle, task_id),
-    ):
-        name = decode_candidates(body)[action].name
-        below, higher = cuts.get(name, (0, 0))
-        cuts[name] = (below, higher + count) if above else (below + count, higher)
+    for block in frame.blocks():
+        if not block.clipped.any():
+            continue
+        cut = block.where(block.clipped)
+        actions, names = frame.actions(cut)
+        for action, reward in zip(actions.tolist(), cut.reward.tolist(), strict=True):
+            below, above = cuts.get(names[action], (0, 0))
+            cuts[names[action]] = (below, above + 1) if reward > middle else (below + 1, above)
     return cuts

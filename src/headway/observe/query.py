@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import (
-    SOURCES,
-    Decision,
-    Detail,
-    Ending,
-    Outcome,
-    Settled,
-    Signal,
-    Source,
-    UnknownName,
-    episode_id,
-    id_bytes,
-    id_text,
-    is_episode,
-    keyed_id,
-)
+from headway.nouns import SOURCES, Decision, Detail, Ending, Outcome, Settled, Signal, Source, errors, ids
 from headway.observe.database import Database
 from headway.observe.details import read as read_details, read_many
+from headway.observe.keys import secret_of
 from headway.observe.outcomes import signal_values, with_decisions
 from headway.observe.rows import (
     DECISION_COLUMNS,
@@ -35,12 +21,10 @@ from headway.observe.rows import (
     decode_candidates,
     settled_from_row,
 )
-from headway.observe.secret import secret_of
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
 from headway.observe.units import has_units
 
 if TYPE_CHECKING:
-    from headway.observe.draws import Draws
     from headway.observe.frame import TaskFrame
 
 
@@ -59,7 +43,7 @@ class Query:
     def keyed_id(self, task: str, key: str, name: str) -> str:
         """The id of a decision that this key names by a word of its own."""
         self._secret = self._secret or secret_of(self._database)
-        return keyed_id(task, key, name, secret=self._secret)
+        return ids.keyed(task, key, name, secret=self._secret)
 
     def name_id(self, kind: str, name: str) -> int:
         """The interned id, or 0 (which no row has) if the store does not know the name."""
@@ -90,12 +74,12 @@ class Query:
         return [decision_from_row(row) for row in rows]
 
     def find(self, decision: str) -> Decision | None:
-        return next(iter(self._where("d.id = ?", id_bytes(decision))), None)
+        return next(iter(self._where("d.id = ?", ids.raw(decision))), None)
 
     def decision(self, decision: str) -> Decision:
         stored = self.find(decision)
         if stored is None:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"There is no decision {decision!r}.",
                 code="unknown_decision",
                 hint="`headway data log` lists the latest ones.",
@@ -104,7 +88,7 @@ class Query:
 
     def request(self, decision: str) -> list[Decision]:
         """The decisions of a request, first the one of this id, then its later attempts; none if there is none."""
-        raw = id_bytes(decision)
+        raw = ids.raw(decision)
         of = "d.id IN (SELECT id FROM decisions WHERE id = ? UNION ALL SELECT id FROM decisions WHERE unit = ?)"
         return self._where(f"{of} ORDER BY COALESCE(d.position, 0), d.seq", raw, raw)
 
@@ -113,9 +97,9 @@ class Query:
 
     def task_of(self, subject: str) -> str | None:
         """The task that a decision or an episode belongs to."""
-        table = "episodes" if is_episode(subject) else "decisions"
+        table = "episodes" if ids.is_episode(subject) else "decisions"
         rows = self._database.query(
-            f"SELECT t.name FROM {table} s JOIN names t ON t.id = s.task_id WHERE s.id = ?", (id_bytes(subject),)
+            f"SELECT t.name FROM {table} s JOIN names t ON t.id = s.task_id WHERE s.id = ?", (ids.raw(subject),)
         )
         return rows[0][0] if rows else None
 
@@ -145,7 +129,7 @@ class Query:
             yield from map(decision_from_row, page)
 
     def _step(self, task: str, episode: str, which: str) -> Decision | None:
-        return next(iter(self._where(f"d.episode = ? {which} LIMIT 1", id_bytes(episode_id(task, episode)))), None)
+        return next(iter(self._where(f"d.episode = ? {which} LIMIT 1", ids.raw(ids.episode(task, episode)))), None)
 
     def first_step(self, task: str, episode: str) -> Decision | None:
         """The first decision of an episode; None if it has none."""
@@ -157,7 +141,7 @@ class Query:
 
     def steps(self, task: str, episode: str, *, first: int = 0, before: int | None = None) -> list[Decision]:
         """The decisions of an episode from step `first`, up to (without) step `before`, in their order."""
-        of, until = id_bytes(episode_id(task, episode)), () if before is None else (before,)
+        of, until = ids.raw(ids.episode(task, episode)), () if before is None else (before,)
         some = "d.episode = ? AND d.step >= ?" + " AND d.step < ?" * len(until)
         return self._where(f"{some} ORDER BY d.step", of, first, *until)
 
@@ -195,12 +179,12 @@ class Query:
             "SELECT g.seq, n.name, g.value, g.label, r.name, g.key, g.at, g.subject FROM signals g "
             "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
             f"WHERE g.subject = ?{only} ORDER BY g.seq",
-            (id_bytes(subject),),
+            (ids.raw(subject),),
         )
         return [
             Signal(
                 seq=seq,
-                subject=id_text(raw),
+                subject=ids.text(raw),
                 name=name,
                 value=value,
                 label=label or "",
@@ -245,16 +229,10 @@ class Query:
         pages = self._database.pages(sql, bound, after=after)
         return with_decisions(self._database, pages, values_of=self.values if signals else None, raters=raters)
 
-    def draws(self, task: str, *, after: int = 0) -> Draws:
-        """Every draw of a task by the time of the decision, and whether its outcome is final."""
-        from headway.observe.draws import draws
-
-        return draws(self.frame(task), after=after)
-
     def outcomes(
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
     ) -> Iterator[Settled]:
-        """These decisions in this order, each with its present outcome: pending if it is open. See `draws`."""
+        """These decisions in this order, each with its present outcome: pending if it is open. See `draws_of`."""
         from headway.observe.draws import outcome_pages
 
         pages = outcome_pages(self._database, seqs)
@@ -294,7 +272,7 @@ class Query:
             "JOIN names r ON r.id = g.rater_id WHERE d.task_id = ? AND g.withdrawn_by IS NOT NULL",
             (self.name_id("task", task),),
         ):
-            raters[id_text(subject)] = raters.get(id_text(subject), frozenset()) | {rater}
+            raters[ids.text(subject)] = raters.get(ids.text(subject), frozenset()) | {rater}
         return raters
 
     def outcome(self, decision: Decision) -> Outcome:
@@ -331,14 +309,6 @@ class Query:
             sql += f" AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = s.decision AND d.source <> ? AND {LEADS})"
             values += (mined,)
         return int(self._database.query(sql, values)[0][0])
-
-    def live_outcomes(self, task: str, *, upto: int) -> tuple[int, int]:
-        """Rows of the outcome log up to a mark that nothing has replaced, and how many of them have a reward."""
-        rows = self._database.query(
-            f"SELECT COUNT(*), COUNT(s.reward) FROM settled s WHERE s.task_id = ? AND s.seq <= ? AND {_LIVE}",
-            (self.name_id("task", task), upto),
-        )
-        return int(rows[0][0]), int(rows[0][1])
 
     def count_judged(self, task: str, *, known: bool, most: int) -> int:
         """Settled decisions whose propensity is known, or is not, without mined ones; counting stops at `most`."""

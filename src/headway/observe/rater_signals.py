@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from headway.nouns import Status, episode_id, id_bytes
+from headway.nouns import Status, ids
 from headway.observe.database import Database, placeholders
 from headway.observe.units import unit_signals
 
@@ -46,21 +46,21 @@ class RaterSignals:
             page = [row for row in rows[start : start + _CHUNK] if row[3] in _BY_SIGNALS]
             raters |= self._outside_episodes([row[0] for row in page if row[2] is None])
             raters |= self._episodes(
-                [(row[0], id_bytes(episode_id(row[1], row[2]))) for row in page if row[2] is not None]
+                [(row[0], ids.raw(ids.episode(row[1], row[2]))) for row in page if row[2] is not None]
             )
         return [raters.get(row[0], _NOBODY) if row[3] in _BY_SIGNALS else _NOBODY for row in rows]
 
-    def _outside_episodes(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
+    def _outside_episodes(self, subjects: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
         """Decisions outside episodes: one query finds those with a single rater, another the values of the rest."""
         raters: dict[bytes, SignalsByRater] = {}
         several: list[bytes] = []
-        if not ids:
+        if not subjects:
             return raters
         alone = self._alone
         for subject, first, last in self._database.query(
             f"SELECT g.subject, MIN(g.rater_id), MAX(g.rater_id) FROM signals g "
-            f"WHERE g.subject IN ({placeholders(ids)}) AND {_LIVE}{self._counting} GROUP BY g.subject",
-            ids,
+            f"WHERE g.subject IN ({placeholders(subjects)}) AND {_LIVE}{self._counting} GROUP BY g.subject",
+            subjects,
         ):
             if first == last:
                 raters[subject] = alone.get(first) or {self._name(first): ()}
@@ -68,37 +68,39 @@ class RaterSignals:
                 several.append(subject)
         for subject, ratings in self._ratings("g.subject", "signals g", several).items():
             raters[subject] = self._by_rater(ratings)
-        return raters | self._units(ids)
+        return raters | self._units(subjects)
 
-    def _units(self, ids: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
+    def _units(self, subjects: Sequence[bytes]) -> dict[bytes, SignalsByRater]:
         """Decisions that are one unit with others: the signals of the whole unit."""
         counting = {
             unit: [(rater, name, value) for rater, name, value in given if self._counts is None or name in self._counts]
-            for unit, given in unit_signals(self._database, ids).items()
+            for unit, given in unit_signals(self._database, subjects).items()
         }
         return {unit: self._by_rater(given) for unit, given in counting.items() if given}
 
     def _episodes(self, rows: Sequence[tuple[bytes, bytes]]) -> dict[bytes, SignalsByRater]:
         """Decisions (id, episode) in episodes: their own signals, those of their repeats and those of the episode."""
-        ids = [row[0] for row in rows]
-        ratings = self._ratings("g.subject", "signals g", ids)
-        for draw, repeated in self._ratings("f.draw", "decisions f JOIN signals g ON g.subject = f.id", ids).items():
+        subjects = [row[0] for row in rows]
+        ratings = self._ratings("g.subject", "signals g", subjects)
+        for draw, repeated in self._ratings(
+            "f.draw", "decisions f JOIN signals g ON g.subject = f.id", subjects
+        ).items():
             ratings.setdefault(draw, []).extend(repeated)
         of_episode = self._ratings("g.subject", "signals g", sorted({row[1] for row in rows}))
         for draw, episode in rows:
             if episode in of_episode:
                 ratings.setdefault(draw, []).extend(of_episode[episode])
-        return {draw: self._by_rater(rows) for draw, rows in ratings.items()} | self._units(ids)
+        return {draw: self._by_rater(rows) for draw, rows in ratings.items()} | self._units(subjects)
 
-    def _ratings(self, key: str, tables: str, ids: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
-        """By `key`, among `ids`: (rater, signal, value) of every live signal that counts."""
+    def _ratings(self, key: str, tables: str, subjects: Sequence[bytes]) -> dict[bytes, list[tuple[int, int, float]]]:
+        """By `key`, among `subjects`: (rater, signal, value) of every live signal that counts."""
         ratings: dict[bytes, list[tuple[int, int, float]]] = {}
-        if not ids:
+        if not subjects:
             return ratings
         for subject, rater, name, value in self._database.query(
-            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} WHERE {key} IN ({placeholders(ids)}) "
+            f"SELECT {key}, g.rater_id, g.name_id, g.value FROM {tables} WHERE {key} IN ({placeholders(subjects)}) "
             f"AND {_LIVE}{self._counting}",
-            ids,
+            subjects,
         ):
             ratings.setdefault(subject, []).append((rater, name, value))
         return ratings

@@ -29,6 +29,7 @@ class RunningMean:
     n: int = 0
     total: Internal[float] = 0.0
     squares: Internal[float] = 0.0
+    within: Internal[tuple[float, float] | None] = None  # the range of the values: no interval leaves it
 
     def add(self, value: float) -> None:
         self.n += 1
@@ -46,7 +47,8 @@ class RunningMean:
         mean = self.total / self.n
         spread = max(0.0, self.squares / self.n - mean * mean) * self.n / (self.n - 1)
         half = 1.96 * math.sqrt(spread / self.n)
-        return mean - half, mean + half
+        lowest, highest = self.within or (-math.inf, math.inf)
+        return max(mean - half, min(mean, lowest)), min(mean + half, max(mean, highest))
 
     @served
     def low(self) -> float | None:
@@ -95,7 +97,15 @@ class Recent:
     signals: list[str]
 
 
-def recent(database: Database, query: Query, task: str, *, window: int, points: int) -> Recent:
+def recent(
+    database: Database,
+    query: Query,
+    task: str,
+    *,
+    window: int,
+    points: int,
+    reward_range: tuple[float, float] | None = None,
+) -> Recent:
     """Summarise the last `window` decisions, with the trend in at most `points` buckets."""
     task_id = query.name_id("task", task)
     values = (task_id, window)
@@ -132,6 +142,9 @@ def recent(database: Database, query: Query, task: str, *, window: int, points: 
     if len(trend) > 1 and trend[0].decisions < _SMALLEST:
         del trend[0]  # too few to show
     covered = min(total, window)
+    means = [bucket.reward for bucket in trend] + [part.reward for part in (*actions.values(), *policies.values())]
+    for mean in means:
+        mean.within = reward_range
     return Recent(
         task=task,
         decisions=total,

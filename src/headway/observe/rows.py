@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns import SOURCES, Candidate, Decision, Settled, Situation, State, Status, id_text
+from headway.nouns import SOURCES, Candidate, Decision, Settled, Situation, State, Status, ids
 from headway.observe.damage import UNREADABLE, damaged
 
 STATUSES: tuple[Status, ...] = ("pending", "rewarded", "failed", "censored")
@@ -110,28 +110,18 @@ def _decision(row: Sequence[Any]) -> Decision:
      unit, position,
      ) = row  # fmt: skip
     candidates = decode_candidates(body)
-    known = _NOTHING if state == "{}" else loads(state)
     probabilities = struct.unpack(f"<{len(blob) // 8}d", blob)
     if not (
-        type(text) is str
-        and type(known) is dict
-        and action >= 0
+        action >= 0
         and 0.0 <= propensity <= 1.0
         and math.isfinite(sum(probabilities))
         and (not blob or len(probabilities) == len(candidates))
         and (step is None or step >= 0)
     ):
-        raise ValueError("a text, state, action, step or probability is none")
+        raise ValueError("an action, step or probability is none")
     return Decision(
-        id=id_text(raw),
-        situation=Situation(
-            task=task,
-            text=text,
-            state=known,
-            episode=episode,
-            step=step,
-            role=role,
-        ),
+        id=ids.text(raw),
+        situation=situation_of(seq, task, episode, step, text, state, role),
         candidates=candidates,
         probabilities=probabilities,
         action=candidates[action].name,
@@ -144,14 +134,24 @@ def _decision(row: Sequence[Any]) -> Decision:
         seed=seed & 0xFFFFFFFFFFFFFFFF,
         at=at / 1e6,
         source=SOURCES[source],
-        draw_id=id_text(draw) if draw else "",
+        draw_id=ids.text(draw) if draw else "",
         assigned=assigned or "",
         state_seq=state_seq,
         key=key,
-        unit=id_text(unit) if unit else "",
+        unit=ids.text(unit) if unit else "",
         position=position or 0,
         seq=seq,
     )
+
+
+def situation_of(
+    seq: int, task: str, episode: str | None, step: int | None, text: Any, state: Any, role: str
+) -> Situation:
+    """The situation in these columns of a row."""
+    known = _NOTHING if state == "{}" else loads(state)
+    if type(text) is not str or type(known) is not dict:
+        raise damaged(f"The decision in row {seq!r} of the store", "its text or state is none")
+    return Situation(task=task, text=text, state=known, episode=episode, step=step, role=role)
 
 
 def settled_from_row(row: Sequence[Any]) -> Settled:

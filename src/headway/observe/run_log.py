@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular, write_whole
-from headway.nouns import Conflict
+from headway.nouns import errors
 
 
 class RunLog:
@@ -83,7 +83,7 @@ class RunLog:
         (self.folder / self.STOP).unlink(missing_ok=True)
         self._about |= {"stopped": True, "ended": time.time()}
         self._write()
-        raise Conflict(
+        raise errors.Conflict(
             f"The run {self.folder.name!r} was stopped.",
             code="run_stopped",
             hint=f"Continue it: {self._about.get('command') or 'run the same command with --resume'}",

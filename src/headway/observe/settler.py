@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headway.nouns import Outcome, id_text, is_episode
+from headway.nouns import Decision, Outcome, Progress, ids
 from headway.observe.database import Connection, Database, Row, chunks, placeholders
-from headway.observe.early_signals import expire
-from headway.observe.given_signals import Given, signals_given
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
+from headway.observe.signals import Given, expire, signals_given
 from headway.observe.units import whole_signals
 
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
@@ -41,6 +40,7 @@ def settle(
     wait_s: float | None,
     again: bool = False,
     agree: Agree | None = None,
+    progress: Progress | None = None,
 ) -> int:
     """Settle every decision that is ready; returns the number of rows written. The caller holds the project lock.
 
@@ -51,7 +51,7 @@ def settle(
     if not task_id:
         return 0
     expire(database, now)
-    settler = _Settler(database, task_id, judge, version, now, agree)
+    settler = _Settler(database, task_id, judge, version, now, agree, progress)
     written = settler.imported()
     if agree is not None and settler.ratings_changed():
         written += settler.new_signals() + settler.early_signals() + settler.rated()
@@ -64,9 +64,47 @@ def settle(
     return written
 
 
+def outcome_now(
+    database: Database, query: Query, decision: Decision, *, judge: Judge, version: str, now: float, agree: Agree | None
+) -> Outcome:
+    """The outcome of a decision as settling would store it now; nothing is written."""
+    settler = _Settler(database, query.name_id("task", decision.task), judge, version, now, agree)
+    stored = query.outcome(decision)
+    if decision.draw_id or (stored.status != "pending" and decision.seq not in settler.unsettled()):
+        return stored
+    return settler.judged([decision.seq])[0][1]
+
+
+def _mark(database: Database, task_id: int, name: str) -> int:
+    rows = database.query("SELECT value FROM marks WHERE task_id = ? AND name = ?", (task_id, name))
+    return int(rows[0][0]) if rows else 0
+
+
+def waiting_signals(database: Database, query: Query, task: str) -> int:
+    """How many signals of a task were stored since it was last settled; about, if there are thousands."""
+    task_id = query.name_id("task", task)
+    mark = _mark(database, task_id, "signals")
+    last = int(database.query("SELECT COALESCE(MAX(seq), 0) FROM signals")[0][0])
+    looked, own = database.query(
+        "SELECT COUNT(*), COUNT(d.seq) + COUNT(e.id) FROM "
+        "(SELECT subject FROM signals WHERE seq > ? ORDER BY seq LIMIT ?) g "
+        "LEFT JOIN decisions d ON d.id = g.subject AND +d.task_id = ? "
+        "LEFT JOIN episodes e ON e.id = g.subject AND e.task_id = ?",
+        (mark, _PAGE, task_id, task_id),
+    )[0]
+    return int(own) if looked < _PAGE else (last - mark) * int(own) // int(looked)
+
+
 class _Settler:
     def __init__(
-        self, database: Database, task_id: int, judge: Judge, version: str, now: float, agree: Agree | None
+        self,
+        database: Database,
+        task_id: int,
+        judge: Judge,
+        version: str,
+        now: float,
+        agree: Agree | None,
+        progress: Progress | None = None,
     ) -> None:
         self._agree = agree
         self._agreed: Mapping[int, tuple[Mapping[str, float], float]] | None = None
@@ -76,9 +114,17 @@ class _Settler:
         self._version = version
         self._now = now
         self._names: dict[int, str] = {}
+        self._progress, self._done = progress, 0
         self._seen = self._mark("signals")
         last = database.query("SELECT COALESCE(MAX(seq), 0) FROM decisions WHERE task_id = ?", (task_id,))
         self._last = int(last[0][0])
+
+    def unsettled(self) -> list[int]:
+        """The first draws that have signals after the mark."""
+        rows = self._database.query(
+            "SELECT subject FROM signals WHERE seq > ? ORDER BY seq LIMIT ?", (self._mark("signals"), _PAGE)
+        )
+        return self._draws([row[0] for row in rows])
 
     def imported(self) -> int:
         """Settle imported decisions in the order in which they settled in the store that exported them."""
@@ -118,12 +164,12 @@ class _Settler:
             size=_PAGE,
         )
         for page in pages:
-            ids = [row[1] for row in page]
+            subjects = [row[1] for row in page]
             seen = self._seen if page[-1][0] <= self._last else self._mark("signals")
             rows = (
                 self._database.query(
-                    f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(ids)}) AND seq <= ?",
-                    (*ids, seen),
+                    f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(subjects)}) AND seq <= ?",
+                    (*subjects, seen),
                 )
                 if seen
                 else ()
@@ -207,7 +253,7 @@ class _Settler:
             draws.add(seq)
             if unit is not None:
                 units.add(bytes(unit))
-        episodes = [subject for subject in subjects if is_episode(id_text(bytes(subject)))]
+        episodes = [subject for subject in subjects if ids.is_episode(ids.text(bytes(subject)))]
         for column, values in (("id", repeated), ("episode", episodes), ("unit", units)):
             sql = f"SELECT d.seq FROM decisions d WHERE d.{column} IN ({{}}) AND +d.task_id = ?"
             sql += "" if column == "id" else " AND d.draw IS NULL"
@@ -224,7 +270,7 @@ class _Settler:
         """
         if not draws and not marks:
             return 0
-        judged = self._judged(draws)
+        judged = self.judged(draws)
         with self._database.transaction() as connection:
             rows = self._changed(connection, judged)
             connection.executemany(
@@ -242,9 +288,12 @@ class _Settler:
                     "ON CONFLICT (task_id, name) DO UPDATE SET value = excluded.value",
                     (self._task_id, name, value),
                 )
+        self._done += len(draws)
+        if self._progress is not None and draws:
+            self._progress("settle", self._done, None)
         return len(rows)
 
-    def _judged(self, draws: Sequence[int]) -> list[tuple[int, Outcome]]:
+    def judged(self, draws: Sequence[int]) -> list[tuple[int, Outcome]]:
         if not draws:
             return []
         rows = self._database.query(
@@ -342,8 +391,7 @@ class _Settler:
         return int(row[0])
 
     def _mark(self, name: str) -> int:
-        rows = self._database.query("SELECT value FROM marks WHERE task_id = ? AND name = ?", (self._task_id, name))
-        return int(rows[0][0]) if rows else 0
+        return _mark(self._database, self._task_id, name)
 
     def _name(self, name_id: int) -> str:
         known = self._names.get(name_id)

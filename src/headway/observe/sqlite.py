@@ -18,12 +18,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns import Damaged, HeadwayError, Unavailable
+from headway.nouns import errors
 from headway.observe.damage import wrong_values
 from headway.observe.database import Connection, Database, Durability, Row, StoreTable, Waiting, placeholders
 from headway.observe.store_files import StoreFiles
 
 _BUSY_S = 30  # how long SQLite waits for locks of other programs
+_CACHE_KB, _BULK_KB = 8192, 65_536
 _PATIENCE_S = 10.0  # how long a deletion waits for readers of the write-ahead log
 _abandoned: list[object] = []  # connections copied by a fork: closing them in the child is undefined
 
@@ -82,7 +83,7 @@ class SQLite(Database):
             try:
                 _write_ahead(connection)
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
-                connection.execute("PRAGMA cache_size=-8192")
+                connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
                 connection.execute("PRAGMA secure_delete=ON")
             except BaseException:
                 connection.close()
@@ -108,7 +109,7 @@ class SQLite(Database):
 
     def version(self) -> int:
         """Changes whenever another connection has committed (4 µs): cheap enough to poll."""
-        if self._files.due:
+        if self._files.due or self._files.touched:
             self._verify()
         return int(self.query("PRAGMA data_version")[0][0])
 
@@ -116,6 +117,9 @@ class SQLite(Database):
         """Raises `store_lost` if the files are not those that were opened; whoever writes just now looks himself."""
         self._check_fork()
         self._files.present()
+        if self._files.touched:  # as the last look found it, this one or a transaction's: writers may never pause
+            self._files.touched = False
+            threading.Thread(target=self._examine, name="headway-examine", daemon=True).start()
         if not self._writing.acquire(blocking=False):
             return
         try:
@@ -126,9 +130,6 @@ class SQLite(Database):
                         self._files.check(look=True)
                     finally:
                         fcntl.flock(self._lock_file, fcntl.LOCK_UN)
-            if self._files.touched:
-                self._files.touched = False
-                threading.Thread(target=self._examine, name="headway-examine", daemon=True).start()
         finally:
             self._writing.release()
 
@@ -160,6 +161,19 @@ class SQLite(Database):
                     fcntl.flock(lock, fcntl.LOCK_UN)
             except sqlite3.Error as error:
                 raise translated(self.path).ours(error) from error
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        try:
+            self._cache(_BULK_KB)
+            yield
+        finally:
+            self._cache(_CACHE_KB)
+
+    def _cache(self, size_kb: int) -> None:
+        """Memory of the writing connection: ids are random, so many rows touch every page of their index."""
+        with self.transaction() as connection:
+            connection.execute(f"PRAGMA cache_size=-{size_kb}")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -313,28 +327,28 @@ class translated:  # noqa: N801 — reads as a verb at the call, and a class cos
         if isinstance(error, sqlite3.Error):
             raise self.ours(error) from error
 
-    def ours(self, error: sqlite3.Error) -> HeadwayError:
+    def ours(self, error: sqlite3.Error) -> errors.HeadwayError:
         message = str(error)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL or "disk is full" in message:
-            return Unavailable(
+            return errors.Unavailable(
                 f"The disk that holds {self._path} is full; this write was not stored.",
                 code="disk_full",
                 hint="Free some space and try again; earlier acknowledged writes are safe.",
             )
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "Could not decode to UTF-8" in message:
-            return Damaged(
+            return errors.Damaged(
                 f"{self._path} is not a readable store: {message}.",
                 code="store_damaged",
                 hint=f"Run `headway doctor`; restore a backup, or move {self._path}* away to start empty.",
             )
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return Unavailable(
+            return errors.Unavailable(
                 f"{self._path} is locked by another program: {message}.",
                 code="store_locked",
                 hint="Close programs that hold the file open (a database browser, a backup) and try again.",
             )
-        return Unavailable(
+        return errors.Unavailable(
             f"{self._path} could not be used: {message}.",
             code="store_unavailable",
             hint="Check that the directory exists, is writable, has free space and is not on a network file system.",

@@ -9,12 +9,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
-from headway.nouns import Conflict, Decision, Detail, Ending, Signal, UnknownName, episode_id, id_bytes, is_episode
+from headway.nouns import Decision, Detail, Ending, Signal, errors, ids
 from headway.observe.database import Connection, Database
 from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
 from headway.observe.insert import (
     INSERT,
     TOGETHER,
+    Interner,
     Prepared,
     alike,
     alike_values,
@@ -25,9 +26,8 @@ from headway.observe.insert import (
     row_of,
     stamped,
 )
-from headway.observe.names import Interner
 from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, decision_from_row, microseconds
-from headway.observe.signals import add_signals, put_signal
+from headway.observe.signals import NewSignal, add_signals, put_signal
 from headway.observe.writer import Writer
 
 _T = TypeVar("_T")
@@ -61,11 +61,11 @@ class Store:
         if erased != self._erased:
             self._erased, self._known = erased, {}
 
-    def _learn(self, ids: Mapping[Any, Any]) -> None:
+    def _learn(self, interned: Mapping[Any, Any]) -> None:
         """Remember the ids of a transaction that was committed."""
         if len(self._known) > _MOST_KNOWN:
             self._known = {}
-        self._known.update(ids)
+        self._known.update(interned)
 
     # -- decisions
 
@@ -85,9 +85,9 @@ class Store:
         If an id is already stored, the stored decision is returned if the request was the same; otherwise it is a
         Conflict. The batch is stored completely or not at all.
         """
-        stored, ids = self._writer.write(self._adding(decisions, configs, opening, details))
-        if ids:
-            self._learn(ids)
+        stored, interned = self._writer.write(self._adding(decisions, configs, opening, details))
+        if interned:
+            self._learn(interned)
         return stored
 
     def submit_decisions(
@@ -105,9 +105,9 @@ class Store:
             if error is not None:
                 outer.set_exception(error)
                 return
-            stored, ids = inner.result()
-            if ids:
-                self._learn(ids)
+            stored, interned = inner.result()
+            if interned:
+                self._learn(interned)
             outer.set_result(stored)
 
         self._writer.submit(self._adding(decisions, configs, opening, details)).add_done_callback(committed)
@@ -154,7 +154,7 @@ class Store:
                 if earlier is not None:
                     stored.append(earlier)
                     continue
-                if is_episode(decision.unit):
+                if ids.is_episode(decision.unit):
                     decision = replace(decision, position=place_in)
                     item = item._replace(decision=decision)
             row = connection.execute(_INSERT_ONE, row_of(intern, item, configs, episode, step)).fetchone()
@@ -191,7 +191,7 @@ class Store:
     def _same_request(self, connection: Connection, decision: Decision, raw: bytes) -> Decision:
         stored = decision_from_row(connection.execute(_FIND_DECISION, (raw,)).fetchone())
         if request_of(stored) != request_of(decision) or stored.key != decision.key:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The id {decision.id!r} belongs to another decision.",
                 code="id_conflict",
                 hint="Use a fresh id for a new decision; repeat the same request to read the stored one.",
@@ -204,7 +204,7 @@ class Store:
         """The episode's id, the step of this decision and its position, or the stored decision that has the same id."""
         situation = decision.situation
         name = situation.episode or ""
-        episode = id_bytes(episode_id(situation.task, name))
+        episode = ids.raw(ids.episode(situation.task, name))
         known = connection.execute("SELECT key_id, ending FROM episodes WHERE id = ?", (episode,)).fetchone()
         key_id = intern.name("key", decision.key)
         if known is None:
@@ -213,18 +213,18 @@ class Store:
                 (episode, intern.name("task", situation.task), name, key_id, microseconds(decision.at)),
             )
         elif known[0] != key_id:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The episode {name!r} was opened with another key.",
                 code="episode_conflict",
                 hint="Use another episode name.",
             )
-        raw = id_bytes(decision.id)
+        raw = ids.raw(decision.id)
         if known is not None:
             row = connection.execute("SELECT 1 FROM decisions WHERE id = ?", (raw,)).fetchone()
             if row is not None:
                 return episode, 0, 0, self._same_request(connection, decision, raw)
             if known[1] is not None:
-                raise Conflict(
+                raise errors.Conflict(
                     f"The episode {name!r} has ended ({known[1]}).",
                     code="episode_ended",
                     hint="Start another episode.",
@@ -255,16 +255,16 @@ class Store:
         withdraws it. `early` accepts a signal whose decision is not stored yet: it counts if the decision arrives
         within 24 hours.
         """
-        new, ids = self._writer.write(self._signalling(signals, early))
-        if ids:
-            self._learn(ids)
+        new, interned = self._writer.write(self._signalling(signals, early))
+        if interned:
+            self._learn(interned)
         return new
 
     def submit_signals(self, signals: Sequence[Signal], *, early: bool = False) -> Future[tuple[int, dict[Any, int]]]:
         return self._writer.submit(self._signalling(signals, early))
 
     def _signalling(self, signals: Sequence[Signal], early: bool) -> Callable[[Connection], tuple[int, dict[Any, int]]]:
-        prepared = [(signal, id_bytes(signal.subject)) for signal in signals]
+        prepared = [(signal, ids.raw(signal.subject)) for signal in signals]
 
         def work(connection: Connection) -> tuple[int, dict[Any, int]]:
             intern = Interner(connection, self._known, {})
@@ -283,25 +283,25 @@ class Store:
             transaction = WriteTransaction(self, connection, Interner(connection, self._known, {}))
             return work(transaction), transaction.intern.new
 
-        result, ids = self._writer.write(run)
-        if ids:
-            self._learn(ids)
+        result, interned = self._writer.write(run)
+        if interned:
+            self._learn(interned)
         return result
 
     # -- episodes
 
     def end_episode(self, task: str, name: str, ending: Ending, at: float, *, key: str | None = None) -> None:
         """End an episode; repeating the same ending is allowed. With `key`, only if that key opened it."""
-        raw = id_bytes(episode_id(task, name))
+        raw = ids.raw(ids.episode(task, name))
 
         def work(connection: Connection) -> None:
             row = connection.execute(
                 "SELECT e.ending, k.name FROM episodes e JOIN names k ON k.id = e.key_id WHERE e.id = ?", (raw,)
             ).fetchone()
             if row is None or (key is not None and row[1] != key):
-                raise UnknownName(f"There is no episode {name!r} in {task!r}.", code="unknown_episode")
+                raise errors.UnknownName(f"There is no episode {name!r} in {task!r}.", code="unknown_episode")
             if row[0] not in (None, ending):
-                raise Conflict(f"The episode {name!r} has already ended ({row[0]}).", code="episode_ended")
+                raise errors.Conflict(f"The episode {name!r} has already ended ({row[0]}).", code="episode_ended")
             connection.execute(
                 "UPDATE episodes SET ending = ?, ended_at = ? WHERE id = ? AND ending IS NULL",
                 (ending, microseconds(at), raw),
@@ -325,12 +325,12 @@ class WriteTransaction:
         """Add details to a stored decision; existing details stay."""
         insert_details(self.connection, checked(decision, details))
 
-    def add_signals(self, signals: Sequence[Signal]) -> None:
+    def add_signals(self, signals: Sequence[NewSignal]) -> None:
         """Add signals to decisions that this transaction stores; existing ones stay."""
         add_signals(self.connection, self.intern, signals)
 
     def signal(self, signal: Signal) -> int:
-        return put_signal(self.connection, self.intern, signal, id_bytes(signal.subject))
+        return put_signal(self.connection, self.intern, signal, ids.raw(signal.subject))
 
 
 def _step_in(connection: Connection, episode: bytes, name: str, step: int | None, *, opening: bool) -> tuple[int, int]:
@@ -340,11 +340,13 @@ def _step_in(connection: Connection, episode: bytes, name: str, step: int | None
     """
     last = connection.execute("SELECT MAX(step) FROM decisions WHERE episode = ?", (episode,)).fetchone()[0]
     if opening and last is not None:
-        raise Conflict(f"The episode {name!r} already has a draw.", code="draw_exists", hint="Read its first decision.")
+        raise errors.Conflict(
+            f"The episode {name!r} already has a draw.", code="draw_exists", hint="Read its first decision."
+        )
     if step is None:
         step = 0 if last is None else last + 1
     elif connection.execute("SELECT 1 FROM decisions WHERE episode = ? AND step = ?", (episode, step)).fetchone():
-        raise Conflict(
+        raise errors.Conflict(
             f"Step {step} of the episode {name!r} is already decided.",
             code="step_conflict",
             hint=f"The next free step is {last + 1}; omit `step` to use it.",

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headway.files import open_regular
-from headway.nouns import Damaged, Unavailable
+from headway.nouns import errors
 
 _EVERY_S = 0.1  # names, identities and sizes; headers are compared before every transaction
 _INDEX_BYTES = 136  # of wal-index: a header, then how far the checkpoints came
@@ -54,7 +54,7 @@ class StoreFiles:
 
     def __init__(self, path: Path) -> None:
         self.paths = (path, Path(f"{path}-wal"), Path(f"{path}-shm"))
-        self.lost: Unavailable | None = None  # once it is set, nothing is written any more
+        self.lost: errors.Unavailable | None = None  # once it is set, nothing is written any more
         self._lock_path = Path(f"{path}.open.lock")
         self._lock: int | None = None
         self._folder: int | None = None
@@ -116,7 +116,7 @@ class StoreFiles:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
             return
         if not stat.S_ISREG(status.st_mode):
-            raise Damaged(
+            raise errors.Damaged(
                 f"{path} is not a regular file.",
                 code="store_not_a_file",
                 hint="A link, pipe or device is not opened. Move the store there, or use [store] url.",
@@ -225,9 +225,9 @@ class StoreFiles:
         if checkpoints == self._seen and not again:
             return
         identities = [number for key in self._held for number in key]
-        size, header = os.fstat(self._store.fd).st_size, os.pread(self._store.fd, _HEADER_BYTES, 0)
-        os.pwrite(self._lock, _LAYOUT.pack(*identities, size, *checkpoints, header), 0)
-        self._header, self._seen = header, checkpoints
+        store, header = os.fstat(self._store.fd), os.pread(self._store.fd, _HEADER_BYTES, 0)
+        os.pwrite(self._lock, _LAYOUT.pack(*identities, store.st_size, *checkpoints, header), 0)
+        self._header, self._seen, self._changed = header, checkpoints, (store.st_ctime_ns, checkpoints)
 
     def _read(self) -> _Known | None:
         data = b"" if self._lock is None else os.pread(self._lock, _LAYOUT.size, 0)
@@ -236,11 +236,11 @@ class StoreFiles:
         numbers = _LAYOUT.unpack(data)
         return _Known(numbers[:6], numbers[6], numbers[7:10], numbers[10])
 
-    def loses(self, how: str) -> Unavailable:
+    def loses(self, how: str) -> errors.Unavailable:
         """The store itself is lost, for whoever opens it later, too."""
         return self._loses(0, how, for_good=True)
 
-    def _loses(self, number: int, how: str, *, for_good: bool = False) -> Unavailable:
+    def _loses(self, number: int, how: str, *, for_good: bool = False) -> errors.Unavailable:
         """The error, from now on; `for_good`: for whoever opens the store later, too."""
         path, note = self.paths[number], f"{number}{how}".encode()
         if for_good and self._lock is not None:
@@ -249,7 +249,7 @@ class StoreFiles:
             again = os.open(self._lock_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             os.pwrite(again, note, _LAYOUT.size)
             os.close(again)
-        self.lost = Unavailable(
+        self.lost = errors.Unavailable(
             f"{path} {how}: nothing is stored any more.",
             code="store_lost",
             hint="Stop Headway. Put the file back, or move .headway away and run `headway restore FILE`; then start "

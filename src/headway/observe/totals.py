@@ -174,6 +174,18 @@ def forget_blocks(connection: Connection) -> None:
     connection.execute(f"INSERT INTO blocks VALUES (0, {int(dropped) + 1}, 'dropped', ?, ?)", (b"", b""))
 
 
+def unreadable(database: Database, task_id: int) -> dict[int, bool]:
+    """The numbers of whole blocks of columns that cannot be read, and whether each is stored: then it is damaged."""
+    from headway.observe.frame import TaskFrame  # numpy
+
+    frame = TaskFrame(database, task_id)
+    sql = "SELECT DISTINCT number FROM blocks WHERE task_id = ? AND number >= 0"
+    stored = {int(number) for (number,) in database.query(sql, (task_id,))}
+    numbers = list(frame.numbers())
+    whole = {*numbers[:-1], *stored.intersection(numbers)}  # decisions may still come to the last one
+    return {number: number in stored for number in sorted(whole) if frame.stored_columns(number) is None}
+
+
 # -- stored
 
 

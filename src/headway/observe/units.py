@@ -4,7 +4,7 @@ A request is a decision and the attempts that followed it; its action and propen
 episode is the decisions of one name, in a task with `unit = "episode"`. Every decision of a unit is stored, and the
 first one counts (`rows.LEADS`): its outcome is the whole unit's.
 
-    unit_signals(database, ids)              # what was said about the units of these decisions, folded
+    unit_signals(database, subjects)         # what was said about the units of these decisions, folded
     fold_attempts(connection)                # attempts that an older version stored as decisions with a link
 
 Money, time and tokens are added up; the cost is missing if that of any attempt is unknown. Of everything else the last
@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from headway.nouns import InvalidInput, id_bytes, id_text, is_episode, parse_decision_id
+from headway.nouns import errors, ids
 from headway.observe.database import Connection, Database, chunks, placeholders
 from headway.observe.rows import STATUSES
 from headway.observe.totals import forget_blocks, forget_totals
@@ -42,12 +42,12 @@ def has_units(database: Database) -> bool:
     return bool(database.query("SELECT 1 FROM decisions WHERE unit IS NOT NULL LIMIT 1"))
 
 
-def unit_signals(database: Database, ids: Collection[bytes]) -> dict[bytes, list[UnitSignal]]:
+def unit_signals(database: Database, subjects: Collection[bytes]) -> dict[bytes, list[UnitSignal]]:
     """What was said of the units of these decisions, by decision; those that are alone are not included."""
-    if not ids or not has_units(database):
+    if not subjects or not has_units(database):
         return {}
     unit_of: dict[bytes, bytes] = {}
-    for chunk in chunks(list(ids)):
+    for chunk in chunks(list(subjects)):
         marks = placeholders(chunk)
         rows = database.query(
             f"SELECT id, unit FROM decisions WHERE id IN ({marks}) AND unit IS NOT NULL "
@@ -104,7 +104,7 @@ def _folded(database: Database, units: Sequence[bytes], names: Mapping[int, str]
         f"WHERE g.subject IN ({marks}) AND {_LIVE}",
         (*units, *units),
     ):
-        whole = _WHOLE if is_episode(id_text(bytes(unit))) else _FIRST
+        whole = _WHOLE if ids.is_episode(ids.text(bytes(unit))) else _FIRST
         given.setdefault(bytes(unit), []).append(((position, seq) if position >= 0 else whole, *rest))
     return {unit: list(_counting(rows, last[unit], names)) for unit, rows in given.items()}
 
@@ -158,8 +158,8 @@ def fold_attempts(connection: Connection, decisions: Sequence[bytes] | None = No
     rows = _linked(connection, decisions)
     folded: list[bytes] = []
     for raw, task, seq, label in rows:
-        with suppress(InvalidInput):
-            before = id_bytes(parse_decision_id(label))
+        with suppress(errors.InvalidInput):
+            before = ids.raw(ids.parse_decision(label))
             found = connection.execute(
                 "SELECT unit, COALESCE(position, 0), draw, task_id, seq FROM decisions WHERE id = ?", (before,)
             ).fetchone()

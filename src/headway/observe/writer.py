@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from headway.nouns import Busy, Damaged, Unavailable
+from headway.nouns import errors
 from headway.observe.database import Connection, Database
 
 T = TypeVar("T")
@@ -44,7 +44,9 @@ class Writer:
         self._database = database
         self._limit = limit
         self.opening: Callable[[Connection], None] | None = None  # runs first in every transaction
-        self.failure: Unavailable | Damaged | None = None  # of the store in the last commit: a full disk, say
+        self.failure: errors.Unavailable | errors.Damaged | None = (
+            None  # of the store in the last commit: a full disk, say
+        )
         self._start()
 
     def _start(self) -> None:
@@ -98,9 +100,13 @@ class Writer:
         if os.getpid() != self._pid:
             self._start()
         if self._closed:
-            raise Unavailable("This project is closed.", code="closed", hint="Open it again with headway.open().")
+            raise errors.Unavailable(
+                "This project is closed.", code="closed", hint="Open it again with headway.open()."
+            )
         if len(self._queue) >= self._limit:
-            raise Busy(f"{self._limit} writes are already queued.", code="queue_full", hint="Try again in a second.")
+            raise errors.Busy(
+                f"{self._limit} writes are already queued.", code="queue_full", hint="Try again in a second."
+            )
         job = _QueuedWrite(work, future)
         self._queue.append(job)
         return job
@@ -149,7 +155,7 @@ class Writer:
                 for job in jobs:
                     job.result = job.work(connection)
                 worked = True
-        except (Unavailable, Damaged) as error:
+        except (errors.Unavailable, errors.Damaged) as error:
             if worked or error.code in _STORE_FAILURES:  # the store's own, not a caller's
                 self.failure = error
             raise

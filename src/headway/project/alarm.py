@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from headway.nouns import Alarm, Outage, is_own, sentence
@@ -64,7 +64,8 @@ def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     down = outages(project, task)
     # An outage is not a change of quality, and it is told by itself. While one goes on, what is served without the
     # upstream is compared with itself.
-    mature = mature.outside([(one.since, one.opened if one.until is None else one.until) for one in down])
+    spans = [(one.since, one.opened if one.until is None else one.until) for one in down]
+    mature = mature.outside([*spans, *_ramps(project, task)])
     still_open = [alarm for alarm in alarms(project, task) if alarm.open]
     for alarm in still_open:
         mature = _without(project, task, served, mature, alarm.key)
@@ -94,6 +95,22 @@ def check_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
         "key": key,
     }
     return raise_alarm(project, task, detail, who=who)
+
+
+def _ramps(project: Opened, task: str) -> list[tuple[float, float]]:
+    """When promotions that did not end well were on their way: their steps have a test of their own.
+
+    What an action earns may depend on its share of the traffic, which is not a change of the world.
+    """
+    spans: list[tuple[float, float]] = []
+    since = 0.0
+    for entry in project.ledger.entries(task, "canary", "promote", "rollback", "retire"):
+        if since and (entry.kind != "canary" or entry.ramp is None):
+            spans += [(since, entry.at)] if entry.kind != "promote" else []
+            since = 0.0
+        elif entry.ramp is not None:
+            since = since or entry.at
+    return [*spans, (since, inf)] if since else spans
 
 
 def _suspects(project: Opened, task: str, served: ServedRows, rows: MatureRows) -> list[str]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import ENDINGS, Conflict, ExperimentEnding, ExperimentState, HeadwayError, InvalidInput, VerdictCost
-from headway.project.prove.cost import arrival_rate, verdict_cost
+from headway.nouns import ENDINGS, ExperimentEnding, ExperimentState, VerdictCost, VerdictForecast, errors
+from headway.project.prove.cost import arrival_rate, verdict_cost, with_forecast
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, most_decisions, stored_evidence
 from headway.project.publish import new_entry, record_together
 from headway.promote import gate
@@ -40,7 +40,7 @@ def start_experiment(
     if running is not None and running.policy_hash == candidate.digest:
         if share is None or share == running.share:
             return running
-        raise Conflict(
+        raise errors.Conflict(
             f"The experiment with {running.policy} runs on {running.share:.0%} of {task!r}, not {share:.0%}.",
             code="experiment_running",
             hint=f"A running experiment keeps its share. End it first: headway experiment stop {task}",
@@ -59,7 +59,7 @@ def start_experiment(
     )
     if running is None:
         return record_together(project, start)[0]
-    end = _end(project, running, "replaced", f"{candidate.ref} takes its place", who)
+    end = ending(project, running, "replaced", f"{candidate.ref} takes its place", who)
     return record_together(project, end, start)[1]
 
 
@@ -69,19 +69,19 @@ def _check(
     task = settings.name
     if settings.kind != "choice" or task in project.servings.compared:
         compared = "compares replies blind" if task in project.servings.compared else f"is {settings.kind}"
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"An experiment needs a choice task; {task!r} {compared}.",
             code="bad_kind",
             hint=f"Prove {candidate.ref} and promote it: headway prove {task}",
         )
     if share is not None and not 0.0 < share <= settings.most_share:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The share of an experiment is {share!r}, expected above 0 and at most {settings.most_share:g}.",
             code="bad_share",
             hint="Omit it for the cheapest one. most_share in headway.toml sets the largest.",
         )
     if candidate.digest == current.digest:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{candidate.ref} is current already: there is nothing to test.",
             code="same_policy",
             hint=f"Learn a new candidate first: headway learn {task}",
@@ -110,7 +110,7 @@ def _cost(project: Opened, settings: TaskSettings, candidate: CandidatePolicy) -
     """What a verdict costs; None while there is nothing to plan from."""
     try:
         return verdict_cost(project, settings.name, policy=candidate.ref)
-    except InvalidInput as error:
+    except errors.InvalidInput as error:
         if error.code not in ("no_pilot", "no_evidence", "propensity_unknown", "bad_uplift"):
             raise
         return None
@@ -127,16 +127,17 @@ def stop_experiment(project: Opened, task: str, *, why: str = "stopped", who: st
     project.settings.task(task)
     running = project.ledger.experiment(task)
     if running is None:
-        raise Conflict(
+        raise errors.Conflict(
             f"No experiment is running on {task!r}.",
             code="no_experiment",
             hint=f"Start one: headway experiment start {task}",
         )
-    ended: ExperimentEnding = next((ending for ending in ENDINGS if ending == why), "stopped")
-    return record_together(project, _end(project, running, ended, why or ended, who))[0]
+    ended: ExperimentEnding = next((known for known in ENDINGS if known == why), "stopped")
+    return record_together(project, ending(project, running, ended, why or ended, who))[0]
 
 
-def _end(project: Opened, running: Entry, ended: ExperimentEnding, why: str, who: str) -> Entry:
+def ending(project: Opened, running: Entry, ended: ExperimentEnding, why: str, who: str) -> Entry:
+    """The row that ends an experiment, not written yet."""
     detail = {**running.detail, "share": 0.0, "acted_on": running.share, "since": running.at, "ended": ended}
     detail["to_decision"] = project.query.last_decision(running.task)
     return new_entry(
@@ -161,28 +162,14 @@ def experiment(project: Opened, task: str) -> ExperimentState | None:
     state = _state(project, last, against=current_policy(project, settings, heads).ref)
     if heads.experiment is None:
         return _ended(project, last, state)
-    per_day = arrival_rate(project, task)
     verdict = _verdict(project, settings, state)
-    left = _left(state, verdict)
+    planned = last.detail["needed"]
+    if verdict is not None or planned is None or planned <= state.decisions:
+        return _judged(state, verdict)
+    left, per_day = planned - state.decisions, arrival_rate(project, task)
     return replace(
-        _judged(state, verdict),
-        needed=None if left is None else state.decisions + left,
-        per_day=per_day,
-        expected_end=_expected(project, left, per_day, verdict),
+        state, forecast=VerdictForecast.of(left, left, left, seen=left, unit=f"{state.unit}s", per_day=per_day)
     )
-
-
-def _expected(project: Opened, left: int | None, per_day: float | None, verdict: Verdict | None) -> float | None:
-    if left == 0 and verdict is not None and verdict.evidence is not None and verdict.evidence.waiting is not None:
-        return verdict.evidence.waiting.until
-    return None if left is None or not per_day else project.clock() + left / per_day * 86_400
-
-
-def _left(state: ExperimentState, verdict: Verdict | None) -> int | None:
-    """The decisions that are still needed: by the plan, and once these are used up by the last verdict's estimate."""
-    if state.needed is not None and state.needed > state.decisions:
-        return state.needed - state.decisions
-    return verdict.more if verdict is not None and verdict.word == "too early" else None
 
 
 def _state(project: Opened, entry: Entry, against: str) -> ExperimentState:
@@ -199,7 +186,6 @@ def _state(project: Opened, entry: Entry, against: str) -> ExperimentState:
         decisions=project.query.count_units(
             entry.task, after=int(detail["from_decision"]), upto=detail.get("to_decision")
         ),
-        needed=detail["needed"],
         uplift=detail["uplift"],
         unit=project.settings.task(entry.task).unit,
         most=int(detail["most"]),
@@ -225,16 +211,17 @@ def _ends(row: Entry, start: Entry) -> bool:
 
 def _judged(state: ExperimentState, verdict: Verdict | None) -> ExperimentState:
     """With the verdict on its candidate; its estimate only if the verdict shows one."""
-    from headway.prove import page_of
+    from headway.prove import Page
 
     if verdict is None or verdict.evidence is None:
         return state
-    shown = verdict.evidence.difference if page_of(verdict).values else None
+    shown = verdict.evidence.difference if Page.of(verdict).values else None
     waiting = verdict.evidence.waiting
     return replace(
         state,
         waiting=0 if waiting is None else waiting.decisions,
         verdict=verdict.word,
+        forecast=verdict.forecast,
         difference=None if shown is None else shown.value,
         interval=None if shown is None else (shown.low, shown.high),
     )
@@ -245,6 +232,6 @@ def _verdict(project: Opened, settings: TaskSettings, state: ExperimentState) ->
     if identifier is None:
         return None
     try:
-        return gate.verdict(stored_evidence(project, identifier), gate_rules(settings))
-    except HeadwayError:
+        return with_forecast(project, gate.verdict(stored_evidence(project, identifier), gate_rules(settings)))
+    except errors.HeadwayError:
         return None

@@ -1,9 +1,10 @@
 """Guard what acts: a policy that is shown to be worse than the one it replaced is taken back, automatically.
 
-Both are looked at in every step: the current policy against the one before it, and a canary or experiment against the
-current policy. The current policy is judged by the decisions since it became current, or since outcomes changed if that
-is later, with an error budget of its own (`ALPHA`): so many of the policies that are no worse are ever taken back. Bets
-are placed again after 256, 512, 1,024, … decisions, so that harm which begins late is found as well.
+Both are looked at in every step: the current policy against the one before it, and what acts on a share of the traffic
+(a canary, an experiment, a promotion on its way) against the current policy. The current policy is judged by the
+decisions since it became current, or since outcomes changed if that is later, with an error budget of its own
+(`ALPHA`): so many of the policies that are no worse are ever taken back. Bets are placed again after 256, 512, 1,024, …
+decisions, so that harm which begins late is found as well.
 
 While an alarm is open, exploration is wider, and two tests look for something better: this one, and the proof of a new
 candidate. If neither has shown a difference after 2,000 decisions, the alarm ends, with the reason in the ledger. It
@@ -18,13 +19,15 @@ from __future__ import annotations
 from math import sqrt
 from typing import TYPE_CHECKING
 
-from headway.nouns import NOTHING_TO_READ, Conflict, InvalidInput, Verdict
+from headway.nouns import Verdict, errors
+from headway.observe import draws_of
 from headway.project.alarm import alarms, end_alarm
 from headway.project.experiment import stop_experiment
 from headway.project.promote import retire, rollback as roll_back
 from headway.project.prove.change import BEFORE_CHANGE, change_row, last_change
 from headway.project.prove.examine import RollbackTest, examine
 from headway.project.prove.subject import current_policy, gate_rules, previous_policy, stored_evidence
+from headway.project.ramp import step_ramp
 from headway.promote import gate
 from headway.prove import moved_by
 
@@ -44,6 +47,8 @@ _TRIES = 5  # a policy that learns as it decides may publish a snapshot between 
 
 def guard(project: Opened, task: str, *, who: str = "") -> Entry | None:
     """Take back what acts and is proven worse: restore the previous policy, or end the canary or experiment.
+
+    A promotion on its way takes its next step here, or is complete.
 
     Actions of several heads are proven in a world: their log has no probabilities of the actions that were not drawn.
     Replies are judged by votes: another policy would have written another text.
@@ -78,7 +83,7 @@ def _guard_current(project: Opened, task: str, *, who: str) -> Entry | None:
     for _ in range(_TRIES - 1):
         try:
             return _take_back(project, task, before, verdict, who=who)
-        except Conflict:
+        except errors.Conflict:
             if project.ledger.last(task, "promote", "rollback") != change:
                 raise
     return _take_back(project, task, before, verdict, who=who)
@@ -95,6 +100,8 @@ def _guard_share(project: Opened, task: str, *, who: str) -> Entry | None:
     acting = heads.canary or heads.experiment
     if acting is None:
         return None
+    if acting.ramp is not None:
+        return step_ramp(project, task, who=who)
     verdict = _outcomes_on(project, acting.policy, "current", task)
     if verdict is None or not _condemned(verdict, gate_rules(project.settings.task(task))):
         return None
@@ -121,8 +128,8 @@ def _outcomes_on(
     outcomes = project.settings.task(task).traits.judged != "votes"
     try:
         return examine(project, policy, against=against, task=task, outcomes=outcomes, rollback=rollback).verdict
-    except InvalidInput as error:
-        if error.code not in NOTHING_TO_READ:
+    except errors.InvalidInput as error:
+        if error.code not in errors.NOTHING_TO_READ:
             raise
         return None
 
@@ -135,7 +142,7 @@ def close_alarm(project: Opened, task: str, *, who: str = "") -> Entry | None:
     opened = [alarm for alarm in alarms(project, task) if alarm.open]
     if not opened:
         return None
-    order = project.query.draws(task)
+    order = draws_of(project.query.frame(task))
     since = int((order.at > opened[0].at * 1e6).sum())
     why = f"no policy was shown to be better within {MOST_DECISIONS:,} decisions" if since >= MOST_DECISIONS else ""
     if not why and since >= LEAST_DECISIONS:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headway.nouns import Header, InvalidInput, Learned, PolicyRef, Progress, Settled, hook
+from headway.nouns import Header, Learned, PolicyRef, Progress, Settled, errors, hook
 from headway.observe import LEARNED_PARTS, Recorded, RunLog, drop_old_runs, part_of, split_by, without
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote import prune
@@ -36,21 +36,24 @@ class Readable:
     ages: Ages
 
 
-def readable(project: Opened, task: str, *, trust: Sequence[str], mined: bool) -> Readable:
+def readable(
+    project: Opened, task: str, *, trust: Sequence[str], mined: bool, progress: Progress | None = None
+) -> Readable:
     """The rows of a task that `learn` reads. Fields that reveal the outcome are omitted, except those in `trust`."""
     from headway.project.data.ages import ages_of_rows
     from headway.project.data.leaks import check_leaks
 
-    project.settle(task)
+    project.settle(task, progress=progress)
     upto = project.query.last_settled(task)
     by = split_by(project.query, task)
-    leaks = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined, by=by)
+    frame = project.query.frame(task)
+    leaks = check_leaks(project, task, parts=LEARNED_PARTS, mined=mined, by=by, frame=frame)
     if leaks.labelled < _FEW_LABELS:  # too few to recognise a leak by: those kept for the proof count, too
-        leaks = check_leaks(project, task, mined=mined, by=by)
+        leaks = check_leaks(project, task, mined=mined, by=by, frame=frame)
     left_out = [field for field in leaks.fields if field not in trust and field.removesuffix(":numbers") not in trust]
-    ages = ages_of_rows(project, task, upto=upto, by=by)
+    ages = ages_of_rows(project, frame, upto=upto, by=by)
     weigh = None if ages.alike else ages.weights
-    experience = Recorded(project.query, task, upto=upto, left_out=left_out, mined=mined, by=by, weigh=weigh)
+    experience = Recorded(project.query, frame, upto=upto, left_out=left_out, mined=mined, by=by, weigh=weigh)
     return Readable(experience=experience, upto=upto, left_out=tuple(left_out), ages=ages)
 
 
@@ -82,9 +85,9 @@ def learn(
     """
     settings = project.settings.task(task)
     family = family or settings.family
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     teacher = project.catalogue.learner(family, encoder=encoder)
-    rows = readable(project, task, trust=trust, mined=mined)
+    rows = readable(project, task, trust=trust, mined=mined, progress=progress)
     seed = settings.seed if seed is None else seed
     resume = knobs.pop("resume", None)
     start = _start(project, settings, family, resume)
@@ -204,14 +207,14 @@ def _start(project: Opened, settings: TaskSettings, family: str, resume: str | b
     if resume is None or resume is False:
         return _Start(None, {})
     if resume is True:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The family {family!r} saves nothing while it learns.",
             code="not_resumable",
             hint="Omit --resume: it is for --world and for the family ranker.",
         )
     if not project.catalogue.family(family).resumable:
         resumable = [name for name, row in project.catalogue.all("families").items() if row.resumable]
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The family {family!r} cannot resume from {resume!r}.",
             code="not_resumable",
             hint=f"Omit `resume`, or use one of: {', '.join(resumable)}.",
@@ -248,7 +251,7 @@ def fold(project: Opened, task: str) -> str | None:
         return None
     project.settle(task)
     header = project.registry.header(serving.digest)
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     teacher = project.catalogue.online_learner(header.family, encoder=encoder)
     mark = int(header.trained_on["upto"])
     policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
@@ -309,11 +312,6 @@ def _changes(project: Opened, task: str, mark: int, header: Header) -> Iterator[
             if read and before.reward is not None and before.weight > 0.0:
                 yield replace(without(before, left_out), seq=row.seq), -1
         yield without(row, left_out), 0 if row.reward is None or weak else 1
-
-
-def encoder_spec(project: Opened, settings: TaskSettings) -> Any:
-    """The encoder that a task's configuration names."""
-    return project.servings.body(settings)["encoder_spec"]
 
 
 def _knobs(settings: TaskSettings) -> dict[str, Any]:

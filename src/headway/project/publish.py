@@ -12,18 +12,22 @@ from __future__ import annotations
 import getpass
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
-from headway.nouns import Header, UnknownName
+from headway.nouns import Header, PolicyRef, errors
 from headway.observe import PARTS, SplitBy
 from headway.promote import Entry, EntryKind, specs, surplus_candidates
 
 if TYPE_CHECKING:
     from headway.nouns import Learned
     from headway.project.project.folder import Opened
+
+
+_LONGEST_NAME = 60  # characters
 
 
 def split_of(by: SplitBy) -> dict[str, Any]:
@@ -69,9 +73,19 @@ def publish_policy(
     A policy learned before has the same hash and gets no second row. For an undeclared task, only the bundle is stored.
     """
     published = add_bundle(project, learned, **about)
-    detail = {"upto": about.get("upto", 0), "seed": about["seed"], **(detail or {})}
+    detail = {"upto": about.get("upto", 0), "seed": about["seed"], **_does(project, published), **(detail or {})}
     add_candidate(project, published, why=why, detail=detail, who=who, kind="shadow" if shadow else "candidate")
     return published
+
+
+def _does(project: Opened, published: Published) -> dict[str, Any]:
+    """What the policy prefers, for its name."""
+    from headway.project.inspect.names import deeds
+
+    with suppress(errors.HeadwayError):  # the task is not declared
+        shares = deeds(project, project.settings.task(published.header.task), published.ref, published.digest)
+        return {"does": shares} if shares else {}
+    return {}
 
 
 def add_bundle(
@@ -116,7 +130,7 @@ def add_candidate(
     task = published.header.task
     try:
         project.settings.task(task)
-    except UnknownName:
+    except errors.UnknownName:
         return None
     if project.ledger.state(task, published.digest) is not None:
         return None
@@ -151,6 +165,31 @@ def record_together(project: Opened, *entries: Entry) -> list[Entry]:
     for task in {entry.task for entry in entries}:
         project.servings.forget(task)
     return written
+
+
+def name_policy(project: Opened, policy: str, name: str, *, who: str = "") -> Entry:
+    """Give a learned policy a name; a row of the ledger. The last one counts."""
+    from headway.project.inspect.names import REFERENCE, policy_names
+    from headway.project.prove.subject import candidate_policy
+
+    name = " ".join(name.split())
+    if not name or len(name) > _LONGEST_NAME or REFERENCE.search(name):
+        raise errors.InvalidInput(
+            f"{name[:80]!r} is not a name for a policy, expected 1 to {_LONGEST_NAME} characters without a reference.",
+            code="bad_name",
+            hint=f'For example: headway name {policy} "cheap first"',
+        )
+    if PolicyRef.parse(policy).built_in:
+        raise errors.InvalidInput(
+            f"{policy} is built in and keeps its name.", code="bad_name", hint="Name a policy that was learned."
+        )
+    chosen = candidate_policy(project, policy, None)
+    for other in policy_names(project, chosen.task).values():
+        if other.name == name and other.policy_hash != chosen.digest:
+            raise errors.Conflict(
+                f"{other.policy} is called {name!r} already.", code="name_taken", hint="Choose another name."
+            )
+    return record_change(project, chosen.task, "name", chosen.ref, chosen.digest, why=name, who=who)
 
 
 def new_entry(project: Opened, task: str, kind: EntryKind, ref: str, digest: str, **row: Unpack[EntryDetails]) -> Entry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns import InvalidInput, Signal, did_you_mean, is_episode, parse_decision_id
+from headway.nouns import Signal, errors, ids
 from headway.project.decide.inputs import checked_name, checked_time
 from headway.reward import MEASURED, check
 
@@ -42,7 +42,7 @@ def checked(
     """Signals as rows, each value checked against the task's reward."""
     subject = _subject(subject)
     if not values:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "There is no signal to store.", code="no_signal", hint="Name at least one: reward=1.0 or solved=1."
         )
     task = project.recent_tasks.get(subject) or project.query.task_of(subject)
@@ -71,11 +71,11 @@ def unread(project: Opened, task: str, names: Iterable[str]) -> list[str]:
     welcome = (*MEASURED, *project.settings.task(task).traits.signals)
     return [
         f"Nothing reads the signal {name!r} of the task {task!r}: it is stored and changes no reward or guard. "
-        f"{did_you_mean(name, read)}"
+        f"{errors.did_you_mean(name, read)}"
         for name in names
         if read and name not in read and name not in welcome
     ]
 
 
 def _subject(subject: str) -> str:
-    return subject if is_episode(subject) else parse_decision_id(subject)
+    return subject if ids.is_episode(subject) else ids.parse_decision(subject)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headway.nouns import InvalidInput, InvalidSettings
+from headway.nouns import errors
 from headway.settings import parse, settings_text, with_weight
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def write_weight(project: Opened, task: str, signal: str, weight: float) -> Writ
     """Change the weight of a signal in the task's reward; the rest of the file stays as it is."""
     settings = project.settings.task(task)
     if isinstance(settings.reward, str):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The reward of {task!r} is the function {settings.reward!r}, which has no weights in headway.toml.",
             code="reward_mismatch",
             hint="Change the function.",
@@ -39,7 +39,7 @@ def write_weight(project: Opened, task: str, signal: str, weight: float) -> Writ
     with project.lock():
         text, file = settings_text(project.folder)
         if file is None:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"There is no headway.toml in {project.folder}.",
                 code="settings_not_editable",
                 hint="Create one: headway init",

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from headway.promote.gate import WAITING as WAITING, Admission as Admission
     from headway.promote.ledger import Entry as Entry, EntryKind as EntryKind, Heads as Heads, Ledger as Ledger
     from headway.promote.next_steps import Activity as Activity, most_urgent as most_urgent, next_step as next_step
+    from headway.promote.ramp import Ramp as Ramp
     from headway.promote.registry import Registry as Registry
     from headway.promote.reliance import (
         FLAGS as FLAGS,
         better_way as better_way,
         reliance_words as reliance_words,
         too_young as too_young,
+        unseen_changes as unseen_changes,
     )
     from headway.promote.shortfall import still_needed as still_needed
     from headway.promote.standing import (

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headway.files import drop_abandoned, open_regular, whole_folder
-from headway.nouns import Damaged, Header, TensorSpec, Unavailable
+from headway.nouns import Header, TensorSpec, errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +89,7 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
     weights = _serialise(tensors)
     body = _serialised(header)
     if len(body) > _MAX_HEADER:
-        raise Damaged(
+        raise errors.Damaged(
             f"The header would be {len(body):,} bytes; at most {_MAX_HEADER:,} are allowed.", code="bundle_too_large"
         )
     digest = digest_of(body, weights)
@@ -107,7 +107,7 @@ def write(root: Path, header: Header, tensors: Tensors) -> str:
                     os.fsync(file.fileno())
         _sync_folder(root)
     except OSError as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The bundle could not be written to {root}: {error.strerror}.",
             code="disk_full" if error.errno == 28 else "bundle_not_written",
             hint="Free some space or check the folder's permissions; nothing was promoted.",
@@ -303,8 +303,8 @@ def _start(entry: Any) -> int:
         return -1  # sorts first; the checks above then refuse it
 
 
-def _damaged(digest: str, what: str, code: str = "bundle_damaged") -> Damaged:
-    return Damaged(
+def _damaged(digest: str, what: str, code: str = "bundle_damaged") -> errors.Damaged:
+    return errors.Damaged(
         f"The bundle {digest[:12]} cannot be used: {what}.",
         code=code,
         hint="The policy in service is untouched. Learn again, or restore .headway/policies from a backup.",

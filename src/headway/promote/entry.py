@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from headway.nouns import Internal, Time, served
+from headway.promote.ramp import Ramp
 
 EntryKind = Literal[
     "candidate", "plan", "test", "shadow", "canary", "experiment", "promote", "rollback", "retire", "snapshot", "alarm",
-    "deletion",
+    "deletion", "name",
 ]  # fmt: skip
 State = Literal["candidate", "shadow", "canary", "current", "retired"]
 
@@ -40,6 +41,11 @@ class Entry:
     def share(self) -> float:
         """The share of the traffic that a canary or an experiment gives the policy; 0 for any other row."""
         return float(self.detail.get("share", 0.0))
+
+    @property
+    def ramp(self) -> Ramp | None:
+        """The step of a promotion that this row begins; None for any other row."""
+        return Ramp.of(self.detail["ramp"]) if self.kind == "canary" and "ramp" in self.detail else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
-from headway.promote.one_key import ONE_KEY, ONE_KEY_REGION, depends_on, rests_on, with_key_checks
+from headway.promote.one_key import KEY_CHECKS, depends_on, rests_on, with_key_checks
 from headway.promote.reliance import reliance_words, unseen_changes
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
 from headway.promote.terms import Terms, changes
 
 __all__ = [
-    "ONE_KEY",
-    "ONE_KEY_REGION",
+    "KEY_CHECKS",
     "Admission",
     "AdmissionState",
     "GateRules",
@@ -60,7 +59,7 @@ _OF_MISSING = frozenset({"missing_width", "missing_depends_on_action", "open_out
 # Checks that never veto a rollback: missing outcomes count at the value that speaks for the candidate when the question
 # is whether it is worse, and traffic that has changed since training is a reason to roll back.
 # Nor does the number of rows veto a bet, which holds for any number.
-_FOR_A_PASS = _OF_MISSING | {"training_rows", "drift", ONE_KEY, ONE_KEY_REGION}
+_FOR_A_PASS = _OF_MISSING | {"training_rows", "drift", *KEY_CHECKS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

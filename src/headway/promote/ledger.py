@@ -4,13 +4,14 @@
     plan        a horizon was registered for the next test
     test        a proof was looked at and charged to the error budget
     shadow      a bundle was learned while a candidate is under test: it is next, and decides nothing
-    canary      a candidate decides a share of the traffic
+    canary      a candidate decides a share of the traffic, also in the steps of its promotion (`headway.promote.ramp`)
     experiment  a candidate decides a share of the traffic until its test ends; or that ended
     promote     a policy became current, on evidence (or with the gate off, which is recorded)
     rollback    an earlier policy, or the built-in baseline, became current again
     retire      a candidate was set aside
     snapshot    an online policy published its state
     deletion    rows of the task were deleted: how many
+    name        somebody named a policy: `why` is the name
     alarm       outcomes changed: where, since when, from what to what; or the end of all open alarms, and why
 
 Each row names `expects`, the current policy at the time of the decision: if it changed since, the row is refused
@@ -30,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headway.nouns import Conflict, PolicyRef
+from headway.nouns import PolicyRef, errors
 from headway.observe import DELETIONS, Connection, Database, Query, dumps, loads, microseconds
 from headway.promote.entry import Entry, EntryKind, Heads, State
 from headway.promote.last_rows import (
@@ -54,7 +55,7 @@ _STATES: Mapping[EntryKind, State] = {
     "candidate": "candidate", "shadow": "shadow", "canary": "canary", "retire": "retired",
     "promote": "current", "rollback": "current", "snapshot": "current",
 }  # fmt: skip
-_ASIDE = frozenset({"plan", "test", "experiment", "alarm", "deletion"})  # these do not change the state of a policy
+_ASIDE = frozenset({"plan", "test", "experiment", "alarm", "deletion", "name"})  # no change of a policy's state
 
 
 class Ledger:
@@ -270,7 +271,7 @@ class Ledger:
                         states[current] = "retired"
                     states[entry.policy_hash] = "current"
                     current = entry.policy_hash
-                case "plan" | "test" | "experiment" | "alarm" | "deletion":
+                case "plan" | "test" | "experiment" | "alarm" | "deletion" | "name":
                     pass
         return states
 
@@ -303,7 +304,7 @@ class Ledger:
         """Store an evidence; Conflict if `erased` is no longer the number of deletions: it may quote deleted rows."""
         with self._database.transaction() as connection:
             if erased is not None and connection.execute(DELETIONS).fetchone()[0] != erased:
-                raise Conflict(
+                raise errors.Conflict(
                     f"Rows were deleted while the proof of {task!r} was computed.",
                     code="stale_evidence",
                     hint=f"Prove it again: headway prove {task}",
@@ -317,11 +318,11 @@ class Ledger:
     def evidence(self, identifier: str) -> Mapping[str, Any] | None:
         return self._body("SELECT body FROM evidence WHERE id = ?", identifier)
 
-    def latest_evidence(self, task: str, policy_hash: str | None = None) -> str | None:
+    def latest_evidence(self, task: str, policy_hash: str | None = None, *, since: float = 0.0) -> str | None:
         where, values = ("", ()) if policy_hash is None else (" AND policy_hash = ?", (policy_hash,))
         rows = self._database.query(
-            f"SELECT id FROM evidence WHERE task_id = ?{where} ORDER BY at DESC LIMIT 1",
-            (self._task_id(task), *values),
+            f"SELECT id FROM evidence WHERE task_id = ?{where} AND at > ? ORDER BY at DESC LIMIT 1",
+            (self._task_id(task), *values, microseconds(since)),
         )
         return rows[0][0] if rows else None
 
@@ -363,7 +364,7 @@ def _check_expected(connection: Connection, task_id: int, entry: Entry) -> None:
     current = row[1] if row else ""
     if current != entry.expects:
         name = row[0] if row else "the built-in baseline"
-        raise Conflict(
+        raise errors.Conflict(
             f"{name} became the current policy of {entry.task!r} in the meantime.",
             code="stale_evidence",
             hint=f"Prove it against the policy that is current now: headway prove {entry.task}",
@@ -374,13 +375,13 @@ def _check_free(heads: Heads, entry: Entry) -> None:
     """Raise Conflict if another policy acts on a share already; a canary may change its own share or policy."""
     canary, experiment = heads.canary, heads.experiment
     if experiment is not None:
-        raise Conflict(
+        raise errors.Conflict(
             f"An experiment with {experiment.policy} is running on {entry.task!r}.",
             code="experiment_running",
             hint=f"Wait for its verdict, or end it: headway experiment stop {entry.task}",
         )
     if canary is not None and entry.kind == "experiment":
-        raise Conflict(
+        raise errors.Conflict(
             f"{canary.policy} decides on a share of {entry.task!r} as a canary.",
             code="canary_running",
             hint=f"End it first: headway promote {entry.task} --policy {canary.policy} --canary 0",

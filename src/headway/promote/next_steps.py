@@ -7,9 +7,9 @@ the gate admits the candidate.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headway.nouns import Evidence, HeadwayError, MissingExtra, NextStep, StepVerb, Verdict, conclusion
+from headway.nouns import Evidence, NextStep, StepVerb, Verdict, conclusion, errors, plural
 from headway.promote.reliance import FLAGS, better_way
 from headway.promote.standing import CandidatePolicy, Standing
 
@@ -24,6 +24,8 @@ _URGENCY: dict[StepVerb, int] = {
     "rollback": 1,
     "end_canary": 1,
     "promote": 1,
+    "experiment": 1,
+    "ramp": 3,
     "alarm": 1,
     "prove": 1,
     "learn": 2,
@@ -57,11 +59,15 @@ def next_step(standing: Standing, activity: Activity = _BUSY) -> NextStep:
         )
     if standing.disputed is not None and not standing.admitted:
         return _for_disputed(standing, standing.disputed)
+    if standing.ramp is not None and standing.candidate is not None:
+        return _step("ramp", f"headway promote {standing.task}", standing.ramp.text)
     if standing.alarm is not None and not standing.admitted:
         why = f"Alarm: {standing.alarm.why} Look at what was decided since."
         return _step("alarm", f"headway data log {standing.task}", why)
+    if standing.offer:
+        return _step("experiment", f"headway experiment start {standing.task}", standing.offer)
     if standing.candidate is not None and standing.admission is not None:
-        return _for_candidate(standing, standing.candidate)
+        return _for_candidate(standing, standing.candidate, activity)
     return _for_data(standing, activity)
 
 
@@ -80,7 +86,7 @@ def _for_disputed(standing: Standing, verdict: Verdict) -> NextStep:
     return _step("rollback", f"headway rollback {task}", why, evidence)
 
 
-def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
+def _for_candidate(standing: Standing, candidate: CandidatePolicy, activity: Activity) -> NextStep:
     admission = standing.admission
     assert admission is not None
     task, ref, evidence = standing.task, candidate.ref, standing.evidence
@@ -88,6 +94,9 @@ def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
     prove = f"headway prove {task}{named}"
     if standing.unprovable is not None and admission.state in ("unproven", "stale"):
         return _cannot_prove(standing, ref, standing.unprovable)
+    if standing.answer:  # no proof is suggested whose answer is known
+        step = _for_data(standing, activity)
+        return replace(step, why=f"{standing.answer}: there is nothing to prove. {step.why}")
     match admission.state:
         case "admitted":
             return _step("promote", f"headway promote {task} --policy {ref}", _admitted(standing, ref), evidence)
@@ -107,10 +116,10 @@ def _for_candidate(standing: Standing, candidate: CandidatePolicy) -> NextStep:
             return _step("report", f"headway report {task}{named}", f"{ref} is current.", evidence)
 
 
-def _cannot_prove(standing: Standing, ref: str, error: HeadwayError) -> NextStep:
+def _cannot_prove(standing: Standing, ref: str, error: errors.HeadwayError) -> NextStep:
     """What is missing before a proof of the candidate can be made."""
     why = f"{ref} cannot be proven yet. {error.message} {error.hint}".rstrip()
-    if isinstance(error, MissingExtra) or error.code == "unknown_world":
+    if isinstance(error, errors.MissingExtra) or error.code == "unknown_world":
         return _step("doctor", "headway doctor", why)
     if standing.kind.votes and error.code == "no_evidence":
         return _step("prove", standing.kind.votes.format(task=standing.task), why)
@@ -178,10 +187,11 @@ def _for_data(standing: Standing, activity: Activity) -> NextStep:
     signals = standing.kind.rates.format(task=task)
     if not activity.signals:
         return _step("log", signals, "No decision has a signal yet; nothing can be learned without one.")
-    missing = f"{standing.until_retrain:,} more settled decisions until a new candidate is learned."
+    more = plural(standing.until_next, "more settled decision")
+    missing = f"{more} until a new candidate is learned." if standing.until_next else "a new candidate is due."
     if activity.pending:
-        return _step("log", signals, f"{activity.pending:,} decisions wait for a signal; {missing}")
-    return _step("decide", decide, missing)
+        return _step("log", signals, f"{plural(activity.pending, 'decision')} without an outcome yet; {missing}")
+    return _step("decide", decide, missing[:1].upper() + missing[1:])
 
 
 def _decide(standing: Standing) -> str:

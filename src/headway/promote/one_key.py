@@ -10,6 +10,7 @@ from headway.nouns import Diagnostic, Evidence, RaterShare
 
 ONE_KEY = "one_key"
 ONE_KEY_REGION = "one_key_region"
+KEY_CHECKS = (ONE_KEY, ONE_KEY_REGION)
 
 
 def with_key_checks(evidence: Evidence, trusted: frozenset[str]) -> tuple[Evidence, tuple[str, ...]]:
@@ -33,8 +34,7 @@ def with_key_checks(evidence: Evidence, trusted: frozenset[str]) -> tuple[Eviden
         cure=_untrusted(evidence, bad) if bad else "",
     )
     local = _local(evidence, [rater for rater in named if rater.region and rater.name not in allowed])
-    names = (ONE_KEY, ONE_KEY_REGION)
-    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name not in names)
+    others = tuple(diagnostic for diagnostic in evidence.diagnostics if diagnostic.name not in KEY_CHECKS)
     return replace(evidence, diagnostics=(*others, check, *local)), rests_on(evidence, allowed)
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headway.nouns import Damaged, Header, InvalidInput, PolicyRef, UnknownName, did_you_mean
+from headway.nouns import Header, PolicyRef, errors
 from headway.promote import bundle
 from headway.promote.bundle import VerifiedFiles
 
@@ -42,7 +42,7 @@ class Registry:
         """
         header, tensors = self.read(digest)
         if header.task != task:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{header.family}@{digest[:4]} was learned for the task {header.task!r}, not {task!r}.",
                 code="wrong_task",
                 hint=f"Learn one for it: headway learn {task}",
@@ -60,7 +60,7 @@ class Registry:
     def finish(self) -> None:
         """Put new headers in their place, if the ledger vouches for them; also those that a killed process left."""
         for digest in self.digests():
-            with suppress(Damaged):
+            with suppress(errors.Damaged):
                 bundle.finish(self.root, digest, () if self._rewritten is None else self._rewritten(digest))
 
     def holds(self, digest: str) -> bool:
@@ -82,13 +82,15 @@ class Registry:
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{ref!r} fits {len(matches)} policies.",
                 code="ambiguous_reference",
                 hint="Write more digits: " + ", ".join(f"{parsed.family}@{match[:12]}" for match in matches[:3]),
             )
         known = [f"{self._family(digest) or 'damaged'}@{digest[:4]}" for digest in self.digests()]
-        raise UnknownName(f"There is no policy {ref!r}.", code="unknown_policy", hint=did_you_mean(ref, known))
+        raise errors.UnknownName(
+            f"There is no policy {ref!r}.", code="unknown_policy", hint=errors.did_you_mean(ref, known)
+        )
 
     def ref(self, digest: str) -> PolicyRef:
         """The shortest unambiguous reference to this bundle, with at least four digits."""
@@ -101,7 +103,7 @@ class Registry:
     def _family(self, digest: str) -> str | None:
         try:
             return self.header(digest).family
-        except Damaged:
+        except errors.Damaged:
             return None
 
     def _shortest(self, family: str, digest: str) -> PolicyRef:

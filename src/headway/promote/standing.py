@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.nouns import CHOICE, Evidence, HeadwayError, Kind, Verdict
+from headway.nouns import CHOICE, Evidence, Kind, RampState, Verdict, errors
 from headway.promote.gate import Admission
 from headway.promote.ledger import Entry
 
@@ -38,6 +38,11 @@ class CandidatePolicy:
     digest: str
     newest: bool = True  # the default of commands that name no policy
 
+    @classmethod
+    def of(cls, entry: Entry) -> CandidatePolicy:
+        """The policy of a ledger row."""
+        return cls(task=entry.task, ref=entry.policy, digest=entry.policy_hash)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -49,12 +54,14 @@ class Standing:
     world: str = ""  # in which its policies practise, if they are judged by one
     acting: Entry | None = None  # the row that made the current policy current, if any
     canary: Entry | None = None
+    ramp: RampState | None = None  # the promotion that is on its way; `candidate` is its policy then
     alarm: Entry | None = None  # the newest open alarm
     outdated: bool = False  # the newest candidate was learned before the alarm
     candidate: CandidatePolicy | None = None  # the newest, if it is neither current nor retired
     admission: Admission | None = None  # of the candidate
     shadow: Entry | None = None  # learned while the candidate is under test; it is next
     experiment: Entry | None = None  # the row that started the one that runs
+    offer: str = ""  # the experiment that a person is asked to start, in words
     settled: int = 0
     votes: int = 0  # how often somebody has compared two policies, if votes judge them
     since: int = 0  # of these, since the newest candidate or shadow
@@ -69,7 +76,8 @@ class Standing:
     has_actions: bool = True  # whether the task declares what can be chosen
     kit_missing: str | None = None  # the family of the current policy, if no kit provides it
     disputed: Verdict | None = None  # the canary, or else the current policy, is worse, but only by one key's ratings
-    unprovable: HeadwayError | None = None  # why no proof of the candidate can be made now
+    answer: str = ""  # why a proof of the candidate can only fail, as its training rows say
+    unprovable: errors.HeadwayError | None = None  # why no proof of the candidate can be made now
 
     @property
     def judged(self) -> int:
@@ -100,22 +108,28 @@ class Standing:
     @property
     def waits(self) -> bool:
         """Whether it waits for a person: `promote = "ask"`, a young log, or what only a person may accept."""
-        return self.asks or (self.gate == "on" and self.admitted and not self.acts)
+        return self.ramp is None and (self.asks or (self.gate == "on" and self.admitted and not self.acts))
 
     @property
     def acts(self) -> bool:
         """Whether the loop promotes the candidate."""
-        return self.promote == "auto" and self.admitted and not self.too_young
+        return self.ramp is None and self.promote == "auto" and self.admitted and not self.too_young
 
     @property
     def proven(self) -> bool:
-        """Whether the candidate is promoted next, by the loop or by a person: nothing takes its place."""
-        return self.waits or self.acts
+        """Whether the candidate is promoted now or next, by the loop or by a person: nothing takes its place."""
+        return self.ramp is not None or self.waits or self.acts
 
     @property
     def until_retrain(self) -> int:
         """Settled decisions until the task is learned again; 0 if it is due."""
         return max(0, self.retrain_after - self.since)
+
+    @property
+    def until_next(self) -> int:
+        """Settled decisions until the next candidate is learned, where none is under test."""
+        grown = 0 if self.candidate is None else -(-(self.settled - self.since) // _EARLY_GROWTH) - self.since
+        return max(0, self.until_retrain, grown)
 
     @property
     def decided(self) -> bool:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from headway.prove.calibration import PLACES as PLACES
     from headway.prove.change import moved_by as moved_by
     from headway.prove.chunks import (
-        GONE as GONE,
         CheckColumns as CheckColumns,
         DrawnPolicy as DrawnPolicy,
         chunk as chunk,
@@ -29,18 +28,19 @@ if TYPE_CHECKING:
         missing_width as missing_width,
     )
     from headway.prove.evidence import from_log as from_log
-    from headway.prove.guard_bets import GuardRule as GuardRule, GuardTally as GuardTally
-    from headway.prove.guards import judge_guards as judge_guards, unknown_guard as unknown_guard
+    from headway.prove.guard_bets import GuardRule as GuardRule
+    from headway.prove.guards import judge_pairs as judge_pairs, unknown_guard as unknown_guard
     from headway.prove.intervals import bootstrap as bootstrap, normal as normal
     from headway.prove.leaks import LeakDetector as LeakDetector, Leaks as Leaks
     from headway.prove.log import Integers as Integers, Log as Log, RowOrigin as RowOrigin
     from headway.prove.look import Look as Look, look_at as look_at
-    from headway.prove.page import Page as Page, page_of as page_of
-    from headway.prove.power import Planned as Planned, plan as plan
+    from headway.prove.page import Page as Page
+    from headway.prove.power import Planned as Planned, likely_range as likely_range, plan as plan
     from headway.prove.raters import with_regions as with_regions
     from headway.prove.regions import RatedChoices as RatedChoices
+    from headway.prove.report import page_as as page_as
     from headway.prove.reward_model import held_out_predictions as held_out_predictions
-    from headway.prove.sequential import E_PROCESS as E_PROCESS, e_process as e_process, quantile as quantile
+    from headway.prove.sequential import E_PROCESS as E_PROCESS, e_process as e_process
     from headway.prove.shares import (
         LEAST as LEAST,
         SHARES as SHARES,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         share_pilot as share_pilot,
     )
     from headway.prove.streams import LIMIT as LIMIT, Known as Known, StreamRows as StreamRows, find as find
-    from headway.prove.tally import ColumnMean as ColumnMean, Groups as Groups, ScoreTally as ScoreTally
+    from headway.prove.tally import ColumnMean as ColumnMean, ScoreTally as ScoreTally
     from headway.prove.worth import (
         ComparedWorth as ComparedWorth,
         WorthRows as WorthRows,

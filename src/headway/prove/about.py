@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict, Unpack
 
-from headway.nouns import Diagnostic, Estimate, Evidence, Guard, InvalidInput, Plan, Prospect, RaterShare
+from headway.nouns import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect, RaterShare, errors
 from headway.prove import sequential
 from headway.prove.betting import BETTING
 from headway.prove.power import decisions_needed, still_needed
@@ -98,7 +98,7 @@ class About:
     def planned(self, variance: float, *, uplift: float, power: float, lowest: float) -> int | None:
         """The horizon that shows this uplift with this power; None if no number of rows does."""
         if uplift <= self.margin:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"An uplift of {uplift!r} is not above the margin {self.margin!r}.",
                 code="bad_uplift",
                 hint="Plan for the smallest improvement that is worth a promotion.",

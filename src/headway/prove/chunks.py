@@ -1,18 +1,21 @@
-"""From settled decisions and the probabilities of two policies to a chunk of a log."""
+"""From decisions as columns and the probabilities of two policies to a chunk of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Candidate, Decision, Floats, Settled, is_own
-from headway.prove.log import CENSORED, DELETED, FAILED, PENDING, REWARDED, Log, RowOrigin
+from headway.nouns import SOURCES, Candidate, Floats, is_own
+from headway.observe import STATUSES, DrawnRows
+from headway.prove.log import DELETED, STATUS, Log, RowOrigin
 
-GONE = -1  # instead of its number in the outcome log: this row stands in for one that was deleted
-_CODES = {"rewarded": REWARDED, "failed": FAILED, "censored": CENSORED, "pending": PENDING}
+_CODES = np.array([STATUS.index(name) for name in STATUSES])
+_SOURCES = np.array(SOURCES)
+
+Without = Callable[[Sequence[int]], Iterable[tuple[int, Mapping[str, float]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,43 +29,43 @@ class CheckColumns:
 
 
 def chunk(
-    batch: Sequence[Settled],
+    drawn: DrawnRows,
     *,
     arms: Sequence[str],
-    offered: Sequence[Sequence[Candidate]],
+    offered: Mapping[int, Sequence[Candidate]],
     candidate: Floats,
     other: Floats,
     features: Floats,
-    guards: Sequence[str],
+    guards: Mapping[str, Sequence[float | None]],
     at_random: bool,
-    without: Callable[[Settled, str], float] | None,
+    without: Without,
     first_row: int,
     checked: CheckColumns | None,
 ) -> Log:
-    """Columns are in the order of `arms`; both policies' probabilities are of the candidates `offered` in each row.
+    """Columns are in the order of `arms`; both policies' probabilities are of the candidates `offered` from each set.
 
-    `without`: the reward of a row without one of its raters. `at_random`: a missing outcome is left out instead of
-    counting at its worst.
+    `without`: by decision, the rewards without each of its raters. `at_random`: a missing outcome is left out instead
+    of counting at its worst.
     """
-    column = {name: index for index, name in enumerate(arms)}
-    decisions = [row.decision for row in batch]
-    places, asked = _places([decision.candidates for decision in decisions], column), _places(offered, column)
-    raters, rewards_without = _rated(batch, without)
-    roles = [decision.situation.role for decision in decisions]
+    column, rows = {name: index for index, name in enumerate(arms)}, drawn.rows
+    places, asked = _places(drawn, drawn.sets, column), _places(drawn, offered, column)
+    status = np.where(drawn.gone, DELETED, _CODES[rows.status])
+    raters, rewards_without = _rated(drawn, without)
+    roles = [situation.role for situation in drawn.situations]
     return Log.of(
-        reward=_rewards(batch),
-        action=[column[decision.action] for decision in decisions],
-        logged=_spread(_logged(decisions, places.shape[1]), places, len(column)),
+        reward=rows.reward,
+        action=places[np.arange(len(rows)), rows.action],
+        logged=_spread(drawn.logged, places, len(column)),
         target=_spread(candidate, asked, len(column)),
         baseline=_spread(other, asked, len(column)),
         features=features,
-        status=[DELETED if row.seq == GONE else _CODES[row.status] for row in batch],
-        worst=[row.reward is None and (row.status == "pending" or not at_random) for row in batch],
+        status=status,
+        worst=np.isnan(rows.reward) & ((rows.status == 0) | (not at_random)),
         arms=tuple(column),
         segments={"role": np.array([role or "none" for role in roles], dtype=np.str_)} if any(roles) else {},
-        keys=np.array([decision.key or "local" for decision in decisions], dtype=np.str_),
-        guards={name: [row.signals.get(name, np.nan) for row in batch] for name in guards},
-        sources=np.array([decision.source for decision in decisions], dtype=np.str_),
+        keys=np.array([key or "local" for key in drawn.keys], dtype=np.str_),
+        guards={name: np.where(drawn.gone, np.nan, np.array(values, float)) for name, values in guards.items()},
+        sources=_SOURCES[rows.source],
         raters=raters,
         without=rewards_without,
         first_row=first_row,
@@ -86,20 +89,14 @@ class DrawnPolicy:
         return drawn
 
 
-def _places(sets: Sequence[Sequence[Candidate]], column: Mapping[str, int]) -> NDArray[np.int64]:
+def _places(drawn: DrawnRows, sets: Mapping[int, Sequence[Candidate]], column: Mapping[str, int]) -> NDArray[np.int64]:
     """Where the candidates of a row stand among all arms: [row, candidate], −1 past the end of a shorter set."""
-    places = np.full((len(sets), max(map(len, sets))), -1)
-    for row, candidates in enumerate(sets):
-        places[row, : len(candidates)] = [column[candidate.name] for candidate in candidates]
-    return places
-
-
-def _logged(decisions: Sequence[Decision], width: int) -> Floats:
-    """The probabilities that were acted from: [row, candidate]."""
-    logged = np.zeros((len(decisions), width))
-    for row, decision in enumerate(decisions):
-        logged[row, : len(decision.probabilities)] = decision.probabilities
-    return logged
+    numbers, of = np.unique(drawn.rows.candidates, return_inverse=True)
+    known = [[column[candidate.name] for candidate in sets[number]] for number in numbers.tolist()]
+    table = np.full((len(known), max(map(len, known), default=0)), -1)
+    for row, own in enumerate(known):
+        table[row, : len(own)] = own
+    return table[of]
 
 
 def put(probabilities: Floats, stood: Sequence[Sequence[float] | None]) -> None:
@@ -109,29 +106,23 @@ def put(probabilities: Floats, stood: Sequence[Sequence[float] | None]) -> None:
             probabilities[row, : len(instead)] = instead
 
 
-def _rewards(batch: Sequence[Settled]) -> Floats:
-    return np.array([np.nan if row.reward is None else row.reward for row in batch])
-
-
-def _rated(
-    batch: Sequence[Settled], reward_without: Callable[[Settled, str], float] | None
-) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
+def _rated(drawn: DrawnRows, rewards_of: Without) -> tuple[dict[str, NDArray[np.bool_]], dict[str, Floats]]:
     """Which rows every rater had a part in, and for raters other than the project itself: the rewards without them."""
+    who = np.array(list(map(id, drawn.said)), dtype=np.int64)  # many rows share one mapping
+    _, firsts = np.unique(who, return_index=True)
+    groups = [(drawn.said[first], np.flatnonzero(who == who[first])) for first in np.sort(firsts).tolist()]
     raters: dict[str, NDArray[np.bool_]] = {}
-    for place, row in enumerate(batch):
-        for name in row.said:
-            if name not in raters:
-                raters[name] = np.zeros(len(batch), dtype=np.bool_)
-            raters[name][place] = True
-    reward = _rewards(batch)
-    without: dict[str, Floats] = {}
-    for name, rated in raters.items():
-        if is_own(name):
-            continue
-        left = without[name] = np.where(rated, np.nan, reward)
-        for place in np.flatnonzero(rated).tolist():
-            if len(batch[place].said) > 1 and reward_without is not None:
-                left[place] = reward_without(batch[place], name)
+    for said, places in groups:
+        for name in said:
+            raters.setdefault(name, np.zeros(len(drawn), dtype=np.bool_))[places] = True
+    without = {name: np.where(rated, np.nan, drawn.rows.reward) for name, rated in raters.items() if not is_own(name)}
+    several = [place for said, places in groups if len(said) > 1 for place in places.tolist()]
+    found = dict(rewards_of(drawn.rows.seq[several].tolist())) if several and without else {}
+    for place in several:
+        rewards = found.get(int(drawn.rows.seq[place]), {})
+        for name in drawn.said[place]:
+            if name in without:
+                without[name][place] = rewards.get(name, np.nan)
     return raters, without
 
 

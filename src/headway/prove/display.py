@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from headway.nouns import Estimate
-from headway.prove import estimators
-from headway.prove.log import Log
+from headway.prove.log import Floats, Log
+from headway.prove.reward_model import held_out_predictions
 from headway.prove.spread import LEAST, ScoreSpread, possible
 
 MOST_BYTES = 96 * 2**20
@@ -47,12 +47,12 @@ class Display:
         log = _together(self._chunks)
         if int((~np.isnan(log.reward)).sum()) < LEAST:
             return self._unknown(log, difference, values)
-        q = estimators.cross_fitted(log)
+        q = cross_fitted(log)
         spread = ScoreSpread(log, q, self.reward_range)
         shown = dict(values)
-        result = estimators.paired(log, q, spread)
-        shown["candidate"] = estimators.value(log, log.target, q, spread)
-        shown["current"] = estimators.value(log, log.baseline, q, spread)
+        result = paired(log, q, spread)
+        shown["candidate"] = value(log, log.target, q, spread)
+        shown["current"] = value(log, log.baseline, q, spread)
         shown["behaviour"] = self._behaviour(log, spread)
         if len(log.arms) <= MOST_CONSTANTS:
             for column, arm in enumerate(log.arms):
@@ -60,7 +60,7 @@ class Display:
                     continue  # the arm was not always a candidate, so "always this arm" is not defined
                 constant = np.zeros_like(log.target)
                 constant[:, column] = 1.0
-                shown[f"always {arm}"] = estimators.value(log, constant, q, spread)
+                shown[f"always {arm}"] = value(log, constant, q, spread)
         return result, shown
 
     def _behaviour(self, log: Log, spread: ScoreSpread) -> Estimate:
@@ -89,3 +89,61 @@ def _together(chunks: list[Log]) -> Log:
     read = ("reward", "action", "logged", "target", "baseline", "features", "status", "order", "worst")
     columns: dict[str, Any] = {name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in read}
     return Log(arms=chunks[0].arms, **columns)
+
+
+FOLDS = 5
+
+
+def terms(log_: Log, policy: Floats, q: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+    """w, m and q(x, A) of a policy [n, arm] on a log; without a reward model m and q are 0.
+
+    A decision counts m + w e: its doubly robust value (Dudík, Langford and Li, 2011).
+    """
+    index = np.arange(len(log_))
+    weight = policy[index, log_.action] / log_.logged[index, log_.action]
+    if q is None:
+        return weight, np.zeros(len(log_)), np.zeros(len(log_))
+    return weight, np.einsum("ij,ij->i", policy, q), q[index, log_.action]
+
+
+def effective_size(weight: Floats) -> float:
+    """Kish: (Σw)² / Σw²; the number of the target policy's own decisions with the same precision."""
+    square = float(weight @ weight)
+    return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
+
+
+def cross_fitted(log_: Log, folds: int = FOLDS) -> Floats:
+    """q [n, arm]; each row predicted by a model fitted without its fold. For display only: it uses later rows."""
+    fold = np.arange(len(log_)) % folds
+    return held_out_predictions(log_.features, log_.action, log_.reward, fold, arms=len(log_.arms))
+
+
+def value(log_: Log, policy: Floats, q: Floats, spread: ScoreSpread) -> Estimate:
+    """The value of a policy [n, arm]; rows without a reward are omitted. The interval comes from the probabilities."""
+    values, ess = _rows(log_, policy, q)
+    low, high = spread.interval(values, policy)
+    return _estimate(values, low, high, ess)
+
+
+def paired(log_: Log, q: Floats, spread: ScoreSpread) -> Estimate:
+    """Target minus baseline on the same rows: their common noise cancels."""
+    values, ess = difference(log_, q)
+    low, high = spread.interval(values, log_.target - log_.baseline, paired=True)
+    return _estimate(values, low, high, ess)
+
+
+def difference(log_: Log, q: Floats) -> tuple[Floats, float]:
+    """Target minus baseline for each row with a reward, and the effective size of the target."""
+    ours, ess = _rows(log_, log_.target, q)
+    return ours - _rows(log_, log_.baseline, q)[0], ess
+
+
+def _rows(log_: Log, policy: Floats, q: Floats) -> tuple[Floats, float]:
+    seen = ~np.isnan(log_.reward)
+    weight, direct, fitted = (column[seen] for column in terms(log_, policy, q))
+    return direct + weight * (log_.reward[seen] - fitted), effective_size(weight)
+
+
+def _estimate(values: Floats, low: float, high: float, ess: float) -> Estimate:
+    mean = float(values.mean()) if values.size else 0.0
+    return Estimate(value=mean, low=low, high=high, n=values.size, ess=ess, method="dr")

@@ -14,7 +14,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Claims, Diagnostic, Estimate, Evidence, Guard, InvalidInput, Prospect
+from headway.nouns import Claims, Diagnostic, Estimate, Evidence, Guard, Prospect, errors
 from headway.prove.about import About
 from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
 from headway.prove.display import Display
@@ -129,7 +129,7 @@ def evidence_of(
 ) -> Evidence:
     """The evidence from a running proof so far; cheap enough to compute after every few rows."""
     if not proof.arms:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"No results yet for {about.task!r}.",
             code="no_evidence",
             hint="Send outcomes with `headway signal`, then prove again.",

@@ -13,8 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
+from types import MappingProxyType
 
-from headway.nouns import Guard
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.nouns import Floats, Guard
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
 from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups
@@ -39,6 +43,27 @@ def judge_guards(
         for rule in rules
     ]
     return (*judged, *_judge_segments(segments, tolerance))
+
+
+def judge_pairs(
+    rules: Sequence[GuardRule],
+    metrics: Mapping[str, tuple[Floats, Floats]] = MappingProxyType({}),
+    segments: Mapping[str, NDArray[np.str_]] = MappingProxyType({}),
+    differences: Floats | None = None,
+    *,
+    unit: str,
+) -> tuple[Guard, ...]:
+    """The same of paired scores: a rule's values (candidate, current), and the segments of the differences."""
+    tallies, groups = dict[str, GuardTally](), dict[str, Groups]()
+    for rule in rules:
+        if rule.name in metrics:
+            tallies[rule.name] = GuardTally(rule)
+            tallies[rule.name].bet_pairs(*metrics[rule.name])
+    for name, labels in segments.items():
+        assert differences is not None
+        groups[name] = Groups()
+        groups[name].add(labels, differences)
+    return judge_guards(rules, tallies, groups, unit=unit)
 
 
 def _not_measured(rule: GuardRule, unit: str) -> Guard:

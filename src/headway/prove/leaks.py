@@ -21,7 +21,6 @@ only judges. Not covered: leaks that only several fields together show.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +87,7 @@ class Twins:
             return
         side = 1 if part == "prove" else 0
         for table, key in ((self._near, normalised(text)), (self._exact, text)):
-            number = int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "big")
+            number = hash(key)  # of 64 bits, and only compared with others of this process
             counts = table.get(number)
             if counts is None:
                 if len(table) >= _TWINS:

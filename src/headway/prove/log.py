@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -223,8 +223,8 @@ def _checked(log: Log, first_row: int) -> Log:
     return log
 
 
-def _impossible(row: int, what: str) -> InvalidInput:
-    return InvalidInput(
+def _impossible(row: int, what: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{_SHOWN.format(row=row)}: {what}.",
         code="bad_log",
         hint="Nothing was estimated. Correct or omit the row.",
@@ -238,7 +238,7 @@ def _first(mask: NDArray[np.bool_] | np.bool_) -> int | None:
 def _names(arms: tuple[str, ...] | None, k: int) -> tuple[str, ...]:
     names = tuple(f"arm {column}" for column in range(k)) if arms is None else tuple(arms)
     if len(names) != k:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"'logged' has {k} columns and {len(names)} arms are named.",
             code="bad_log",
             hint="Name one arm per column.",
@@ -249,7 +249,7 @@ def _names(arms: tuple[str, ...] | None, k: int) -> tuple[str, ...]:
 def _features(values: object, n: int) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[0] != n or not np.isfinite(array).all():
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"'features' must be [{n}, d] finite numbers; it has the shape {array.shape}.",
             code="bad_log",
             hint="Replace missing feature values before they are logged.",
@@ -285,8 +285,8 @@ def _labels(name: str, values: object, n: int) -> NDArray[np.str_]:
     return array if array.dtype.kind == "U" else array.astype(np.str_)
 
 
-def _shape(name: str, shape: tuple[int, ...], expected: str) -> InvalidInput:
-    return InvalidInput(
+def _shape(name: str, shape: tuple[int, ...], expected: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{name!r} has the shape {shape}, expected {expected}.",
         code="bad_log",
         hint="Every column of a chunk has one entry per logged decision.",

@@ -32,7 +32,10 @@ _CHECKS = {
     "replay": "Probabilities can be reproduced",
     "mean_weight": "Probabilities match the logged actions",
     "clock": "Outcomes come after decisions",
+    "carry_over": "No action changes the next outcome",
     "clipping": "Rewards lie within the range",
+    "clipping_against": "Cuts take little from the new policy",
+    "late_outcomes": "Outcomes come before they count as missing",
     "duplicates": "Decisions are stored once",
     "episode_result": "Every decision has a result of its own",
     "request_result": "Every request took one attempt",
@@ -45,6 +48,7 @@ _CHECKS = {
     "one_key": "No single key decides the verdict",
     "one_key_region": "No single key decides what is chosen somewhere",
     "one_client": "No single client changes the result",
+    "unanswered": "Unanswered comparisons do not decide the verdict",
 }
 
 
@@ -85,9 +89,13 @@ class Page:
     notes: tuple[str, ...] = ()  # what the evidence does not show, and what could not be checked
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()  # more tables: title, and rows of name and text
 
+    @classmethod
+    def of(cls, verdict: Verdict) -> Page:
+        """The page of a verdict; it must have its evidence."""
+        return _page(verdict)
 
-def page_of(verdict: Verdict) -> Page:
-    """The page of a verdict; it must have its evidence."""
+
+def _page(verdict: Verdict) -> Page:
     evidence = verdict.evidence
     if evidence is None:
         raise ValueError("a page needs the verdict's evidence")

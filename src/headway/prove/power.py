@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, isfinite, log, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 import numpy as np
 
-from headway.nouns import InvalidInput, Plan
+from headway.nouns import Evidence, Plan, errors
 from headway.prove import sequential
 from headway.prove.betting import MOST, stakes
 from headway.prove.log import Floats, Log
 from headway.prove.proof import LogProof
 from headway.prove.tally import ScoreTally
 
+_WIDTH = 3.92  # of a 95% interval, in standard errors
 POWER = 0.80
 _NORMAL = NormalDist()
 
@@ -142,7 +143,7 @@ def plan(
     candidates of each decision, μ' = (1−e)·μ + e/m. `from_decision` is the last decision that the test does not count.
     """
     if uplift <= margin:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"An uplift of {uplift!r} is not above the margin {margin!r}.",
             code="bad_uplift",
             hint="Plan for the smallest improvement that is worth a promotion.",
@@ -153,7 +154,7 @@ def plan(
     gain = uplift - margin
     needed = decisions_needed(variance, gain, share, power, lowest=pilot.lowest)
     if needed is None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"No number of decisions can show an uplift of {uplift!r} here.",
             code="bad_uplift",
             hint="Plan for a larger uplift, or give the candidate canary traffic.",
@@ -201,7 +202,7 @@ def _pilot(
             noise[name] += float(ratio @ (proof.tally.noise_ratio * grown))
             heaviest[name] = max(heaviest[name], weights.heaviest)
     if not proof.arms or proof.tally.n < 2:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "There is no settled decision to plan from.",
             code="no_pilot",
             hint="Collect a few dozen decisions with outcomes first.",
@@ -263,6 +264,29 @@ def sequence_needed(
         return top + log(float(np.exp(wealth - top).sum())) >= log(1.0 / alpha)
 
     return _first(enough)
+
+
+def likely_range(evidence: Evidence) -> tuple[int, int, int | None] | None:
+    """The rows still to come until a test without horizon passes, fewest, middle and most; None if that is unknown.
+
+    Six of seven tests pass within the range. It follows the median of the estimates since half of the rows, half a
+    standard error around it, and the luck of the bet between 20% and 80% power. The latest estimate alone moves twice
+    as much from look to look. The most is None while the end is not in sight.
+    """
+    shown, n = evidence.difference, evidence.n
+    error = (shown.high - shown.low) / _WIDTH
+    gains = [mean for rows, mean, *_ in evidence.curve if 2 * rows >= n] + [shown.value]
+    gain, variance = median(gains) - evidence.margin, n * error**2
+    counted = 0 if evidence.waiting is None else evidence.waiting.counting  # made, and not counted yet
+    left = None if evidence.prospect is None else max(1, evidence.prospect.most - n)  # the test ends then
+
+    def still(by: float, power: float) -> int | None:
+        rows = sequence_needed(variance, by, evidence.alpha, power)
+        more = None if rows is None else max(1, rows - n - counted)
+        return left if more is None else more if left is None else min(more, left)
+
+    fewest, middle = still(gain + error / 2, 0.2), still(gain, 0.5)
+    return None if fewest is None or middle is None else (fewest, middle, still(gain - error / 2, 0.8))
 
 
 def _first(enough: Callable[[int], bool]) -> int | None:

@@ -3,7 +3,7 @@
 Row i's score is Σ_a (π−b)(a) q(x, a) + (π−b)(A)/μ(A) · (r − q(x, A)), with q fitted only on earlier decisions (refit at
 50, 100, 200, …). Given the past, its mean is exactly the difference of the two policies' values, and the known
 probabilities and the range of the rewards bound it. `headway.prove.betting` turns the scores into the test.
-Cross-fitting uses later rows, gives no valid bet, and is for display only (`headway.prove.estimators`).
+Cross-fitting uses later rows, gives no valid bet, and is for display only (`headway.prove.display`).
 
 A row whose outcome is open or missing counts at its worst value on each side: with the low end of the range where a
 higher reward would speak for the candidate, with the high end where it would speak against it.
@@ -19,7 +19,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import InvalidInput, Plan
+from headway.nouns import Plan, errors
 from headway.prove.diagnostics import Checks
 from headway.prove.guard_bets import GuardRule, GuardTally
 from headway.prove.log import DELETED, PENDING, STATUS, Floats, Integers, Log
@@ -100,14 +100,14 @@ class LogProof:
         if not self.arms:
             self._start(chunk)
         if chunk.arms != self.arms or chunk.width != self._width:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"A chunk has the arms {chunk.arms!r} and {chunk.width} features; the log starts with "
                 f"{self.arms!r} and {self._width}.",
                 code="bad_log",
                 hint="Map every chunk to the same columns: one per arm that is ever a candidate.",
             )
         if chunk.order[0] < self._last:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"A chunk begins at order {int(chunk.order[0])} after {int(self._last)}.",
                 code="bad_log",
                 hint="Feed chunks in the order in which the decisions were made.",

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import erfc, exp, inf, isfinite, pi, sqrt
 
 import numpy as np
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.prove.log import Floats, Log
 from headway.prove.power import POWER, sequence_needed
 from headway.prove.proof import LogProof
@@ -52,6 +52,14 @@ class SharePilot:
     def likely(self) -> float:
         """The advantage less its standard error, at least 0: the candidate was chosen because it looks good on them."""
         return max(0.0, self.difference - self.error)
+
+    @property
+    def shortfall(self) -> float:
+        """By how much the candidate is expected to be worse per decision, E[max(0, −Δ)] with Δ ~ N(likely, error²)."""
+        if self.error <= 0.0:
+            return 0.0
+        z = self.likely / self.error
+        return self.error * (exp(-0.5 * z * z) / sqrt(2.0 * pi) - 0.5 * z * erfc(z / sqrt(2.0)))
 
     def needed(
         self, share: float, *, uplift: float, alpha: float, margin: float = 0.0, power: float = POWER, known: int = 0
@@ -139,7 +147,7 @@ def cheapest(
     )
     uplift = max(pilot.likely if likely is None else likely, shown)
     if not isfinite(uplift):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"No uplift can be shown within {within:,} decisions.",
             code="bad_uplift",
             hint="Set decide_within to more decisions, or raise most_share.",
@@ -189,7 +197,7 @@ def share_pilot(
             moved[share] = moved.get(share, 0.0) + np.where(grown > 0.0, ratio * grown, 0.0)
             heaviest[share] = max(heaviest[share], weight)
     if not proof.arms or proof.tally.n < 2:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "There is no settled decision to plan from.",
             code="no_pilot",
             hint="Collect a few dozen decisions with outcomes first.",

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.reward.agree import agreeing as agreeing, by_signal as by_signal
+    from headway.reward.agree import (
+        agreed as agreed,
+        agreeing as agreeing,
+        by_signal as by_signal,
+        reward_without as reward_without,
+    )
     from headway.reward.compose import (
+        PRESET_RANGE as PRESET_RANGE,
+        PRESETS as PRESETS,
         Combine as Combine,
         Rewards as Rewards,
         Worth as Worth,
         default_required as default_required,
     )
-    from headway.reward.costs import (
-        cost_signal as cost_signal,
-        cost_terms as cost_terms,
-        is_cost as is_cost,
-        unit_of as unit_of,
-        weight_text as weight_text,
-    )
+    from headway.reward.costs import Costs as Costs, is_cost as is_cost, unit_of as unit_of, weight_text as weight_text
     from headway.reward.function import is_name as is_name, not_executed as not_executed
-    from headway.reward.presets import PRESET_RANGE as PRESET_RANGE, PRESETS as PRESETS
     from headway.reward.raters import Agreed as Agreed
     from headway.reward.signals import (
         MEASURED as MEASURED,
@@ -36,6 +36,5 @@ if TYPE_CHECKING:
         check as check,
         term as term,
     )
-    from headway.reward.without import agreed as agreed, reward_without as reward_without
 else:
     __all__, __getattr__ = door(__name__)

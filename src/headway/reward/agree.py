@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import nan
 
+from headway.nouns import Settled, is_own
 from headway.reward.compose import Rewards
 from headway.reward.raters import Agreed, Rating, consensus
 from headway.reward.signals import RESERVED
@@ -59,3 +61,21 @@ def by_signal(rewards: Rewards, given: Sequence[Given]) -> dict[str, Agreed[int]
         if name not in RESERVED and (not rewards.signals or name in rewards.signals):
             by_name.setdefault(name, []).append(Rating(draw, rater, value))
     return {name: consensus(rows) for name, rows in sorted(by_name.items())}
+
+
+def reward_without(row: Settled, rater: str, rewards: Rewards) -> float:
+    """The reward that the others' signals come to, averaged as `settle` does; NaN where they settle nothing."""
+    given: dict[str, list[float]] = {}
+    for name, signals in row.said.items():
+        if name != rater:
+            for signal, value in signals:
+                given.setdefault(signal, []).append(value)
+    values = {name: sum(sorted(numbers)) / len(numbers) for name, numbers in sorted(given.items())}
+    reward = rewards.outcome(values, age_s=0.0, decision=row.decision).reward
+    return nan if reward is None else reward
+
+
+def agreed(row: Settled, rewards: Rewards, trusted: Collection[str] = ()) -> bool:
+    """Whether a good outcome stays good without any single key that is not trusted, as the gate asks of evidence."""
+    keys = (name for name in row.said if not is_own(name) and name not in trusted)
+    return all(reward_without(row, name, rewards) > 0.0 for name in keys)

@@ -23,9 +23,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from headway.nouns import Decision, InvalidInput, InvalidSettings, Outcome, did_you_mean
+from headway.nouns import Decision, Outcome, errors
 from headway.reward import function as functions
-from headway.reward.presets import PRESET_SIGNALS, PRESETS
 from headway.reward.signals import FAILED, RESERVED, SAFETY_FLAG, Term, apply, check, term
 
 Combine = Literal["additive", "multiplicative"]
@@ -242,7 +241,7 @@ class Rewards:
     def _clip(self, total: float, decision: Decision | None) -> Outcome:
         if not math.isfinite(total):
             about = "" if decision is None else f" of decision {decision.id!r}"
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The reward{about} is {total!r}, expected a finite number.",
                 code="reward_not_finite",
                 hint="Withdraw the extreme signal, or limit it with low and high in the reward table.",
@@ -299,7 +298,7 @@ def _named(
     if reward in PRESETS:
         return PRESETS[reward], {"preset": reward, "revision": "2"}, PRESET_SIGNALS[reward]
     if not functions.is_name(reward):
-        expected = f'a table of signals, "module:function" or a preset. {did_you_mean(reward, PRESETS)}'
+        expected = f'a table of signals, "module:function" or a preset. {errors.did_you_mean(reward, PRESETS)}'
         raise _wrong("reward", reward, expected)
     loaded = functions.load(reward, directory)
     return loaded, {"name": reward, "source": loaded.source_hash}, ()
@@ -316,7 +315,7 @@ def _combination(name: str) -> Combine:
     for combination in COMBINES:
         if name == combination:
             return combination
-    raise _wrong("combine", name, f"one of {', '.join(COMBINES)}. {did_you_mean(name, COMBINES)}")
+    raise _wrong("combine", name, f"one of {', '.join(COMBINES)}. {errors.did_you_mean(name, COMBINES)}")
 
 
 def _seconds(value: float) -> float:
@@ -333,6 +332,46 @@ def _worth(key: str, value: float | str, low: float, high: float) -> Worth:
     return float(value)
 
 
-def _wrong(key: str, value: Any, expected: str) -> InvalidSettings:
+def _wrong(key: str, value: Any, expected: str) -> errors.InvalidSettings:
     end = "" if expected[-1] in ".?" else "."
-    return InvalidSettings(f"{key} is {value!r}, expected {expected}{end}", code="settings_bad_value")
+    return errors.InvalidSettings(f"{key} is {value!r}, expected {expected}{end}", code="settings_bad_value")
+
+
+PRESET_RANGE = (-2.0, 2.0)
+_FIRST = ("trajectory_reward", "verification_passed", "timeout", "retries", "terminal_failure")
+PRESET_SIGNALS: Mapping[str, tuple[str, ...]] = {"reward_v1": _FIRST, "reward_v2": (*_FIRST, "cost_usd", "latency_s")}
+
+
+def _sum(signals: Mapping[str, float]) -> float:
+    total = signals.get("trajectory_reward", 0.0)
+    passed = signals.get("verification_passed")
+    if passed is not None:
+        total += 0.25 if passed >= 0.5 else -0.15
+    if signals.get("timeout", 0.0) > 0.0:
+        total -= 1.0
+    if signals.get("retries", 0.0) > 0.0:
+        total -= 0.10
+    if signals.get("terminal_failure", 0.0) > 0.0:
+        total -= 0.2
+    return total
+
+
+def reward_v1(_: Decision | None, signals: Mapping[str, float]) -> float:
+    """The composite reward, clipped to ±2.
+
+    +0.25 if verified, -0.15 if that failed, -1 for a timeout, -0.1 for retries, -0.2 for a terminal failure; within ±2.
+    A signal that is missing contributes nothing.
+    """
+    return min(2.0, max(-2.0, _sum(signals)))
+
+
+def reward_v2(_: Decision | None, signals: Mapping[str, float]) -> float:
+    """The composite reward minus the price of money and time, clipped to ±2."""
+    priced = _sum(signals) - 20.0 * signals.get("cost_usd", 0.0) - 0.01 * signals.get("latency_s", 0.0)
+    return min(2.0, max(-2.0, priced))
+
+
+PRESETS: Mapping[str, Callable[[Decision | None, Mapping[str, float]], float]] = {
+    "reward_v1": reward_v1,
+    "reward_v2": reward_v2,
+}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from headway.nouns import money
 from headway.reward.compose import Rewards
@@ -30,6 +31,20 @@ def is_cost(name: str) -> bool:
 def unit_of(name: str) -> str:
     """The sign of the currency in a signal's name; empty if it names none."""
     return next((_UNITS[word] for word in re.split(r"[_.-]", name.lower()) if word in _UNITS), "")
+
+
+class Costs(NamedTuple):
+    """What counts the cost of a task."""
+
+    signal: str  # counts its money; "" if none
+    unit: str  # the sign of its currency; "" if its name has none
+    terms: tuple[str, ...]  # of the reward
+
+    @classmethod
+    def of(cls, rewards: Rewards, sent: Iterable[str] = (), signal: str | None = None) -> Costs:
+        """`sent`: the signals that were sent; `signal`: the one to use."""
+        name = signal or cost_signal(rewards, sent)
+        return cls(name, unit_of(name), cost_terms(rewards))
 
 
 def cost_signal(rewards: Rewards, sent: Iterable[str]) -> str:

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns import Decision, InvalidInput, InvalidSettings, did_you_mean
+from headway.nouns import Decision, errors
 
 _only_read: ContextVar[bool] = ContextVar("only_read", default=False)
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z")
@@ -41,7 +41,7 @@ class Function:
         try:
             result = self.call(decision, dict(signals))
         except Exception as error:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The reward function {self.name!r} raised {type(error).__name__}: {error}{about}.",
                 code="reward_function_failed",
                 hint="It is called with (decision, signals) and must return a finite number.",
@@ -53,8 +53,8 @@ class Function:
             raise self._wrong(number, about)
         return number
 
-    def _wrong(self, result: object, about: str) -> InvalidInput:
-        return InvalidInput(
+    def _wrong(self, result: object, about: str) -> errors.InvalidInput:
+        return errors.InvalidInput(
             f"The reward function {self.name!r} returned {result!r}{about}, expected a finite number.",
             code="reward_function_failed",
             hint="Return a float. To leave a decision without a reward, make a missing signal required.",
@@ -69,7 +69,7 @@ def is_name(text: str) -> bool:
 def load(name: str, directory: Path | None = None) -> Function:
     """The function that `package.module:function` names."""
     if not is_name(name):
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"{name!r} does not name a reward function.",
             code="bad_reward_function",
             hint='Write "module:function" or "package.module:function".',
@@ -79,10 +79,10 @@ def load(name: str, directory: Path | None = None) -> Function:
         return _read(name, directory)
     try:
         module, source = _module(module_name, directory)
-    except InvalidSettings:
+    except errors.InvalidSettings:
         raise
     except Exception as error:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The reward function {name!r} could not be loaded: {type(error).__name__}: {error}.",
             code="bad_reward_function",
             hint=f"Headway searched {str(directory) if directory else 'sys.path'!r}"
@@ -93,10 +93,10 @@ def load(name: str, directory: Path | None = None) -> Function:
         names = [
             attribute for attribute, value in vars(module).items() if callable(value) and not attribute.startswith("_")
         ]
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The module {module_name!r} has no function {function_name!r}.",
             code="bad_reward_function",
-            hint=did_you_mean(function_name, names) or f"Define it in {module.__file__!r}.",
+            hint=errors.did_you_mean(function_name, names) or f"Define it in {module.__file__!r}.",
         )
     return Function(name, hashlib.sha256(source).hexdigest(), call)
 
@@ -118,7 +118,7 @@ def _read(name: str, directory: Path | None) -> Function:
     files = [folder / file for folder in folders for file in (path.with_suffix(".py"), path / "__init__.py")]
     source = next((read_regular(file) for file in files if file.is_file()), None)
     if source is None:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The reward function {name!r} could not be loaded: there is no file for {module_name!r}.",
             code="bad_reward_function",
             hint=f"Headway searched {str(directory)!r} and on sys.path.",
@@ -126,21 +126,21 @@ def _read(name: str, directory: Path | None) -> Function:
     try:
         nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The reward function {name!r} could not be loaded: {str(error) or type(error).__name__}.",
             code="bad_reward_function",
         ) from error
 
     names = {getattr(node, field, None) for node in nodes for field in ("name", "asname", "id")}
     if function_name not in names:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The module {module_name!r} has no function {function_name!r}.",
             code="bad_reward_function",
-            hint=did_you_mean(function_name, sorted(name for name in names if name)),
+            hint=errors.did_you_mean(function_name, sorted(name for name in names if name)),
         )
 
     def call(*_: object) -> float:
-        raise InvalidSettings(f"The reward function {name!r} is not run here.", code="bad_reward_function")
+        raise errors.InvalidSettings(f"The reward function {name!r} is not run here.", code="bad_reward_function")
 
     return Function(name, hashlib.sha256(source).hexdigest(), call)
 
@@ -155,7 +155,7 @@ def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
         module = importlib.import_module(name)
     path = getattr(module, "__file__", None)
     if path is None or not path.endswith(".py"):
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The module {name!r} has no source file, so a reward from it cannot be versioned.",
             code="bad_reward_function",
             hint="Put the function into a .py file.",
@@ -164,7 +164,7 @@ def _module(name: str, directory: Path | None) -> tuple[ModuleType, bytes]:
         local = directory.joinpath(*name.split("."))
         files = [file for file in (local.with_suffix(".py"), local / "__init__.py") if file.is_file()]
         if files and not any(Path(path).samefile(file) for file in files):
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"Another module {name!r} is already loaded, from {path!r}.",
                 code="bad_reward_function",
                 hint=f"Rename {str(files[0])!r}; two modules of the same name cannot be imported in one process.",

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from headway.nouns import InvalidInput, did_you_mean
+from headway.nouns import errors
 
 Transform = Literal["identity", "stars", "thumbs", "log1p", "clip"]
 TRANSFORMS: tuple[Transform, ...] = get_args(Transform)
@@ -67,13 +67,13 @@ def apply(term: Term, value: float) -> float:
 def check(name: str, value: float, term: Term | None = None) -> float:
     """The value as a float, or InvalidInput with the allowed values. Call it before anything is stored."""
     if not isinstance(name, str) or _NAME.match(name) is None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{name!r} is not a signal name.",
             code="bad_signal",
             hint="Use up to 64 letters, digits, '_', '.' or '-', for example solved or cost_usd.",
         )
     if not isinstance(value, (int, float)):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"Signal {name!r} is {value!r}, expected a number.",
             code="bad_signal",
             hint="Send a number, or true and false for 1 and 0.",
@@ -83,14 +83,14 @@ def check(name: str, value: float, term: Term | None = None) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"Signal {name!r} is {number!r}, expected a finite number.",
             code="bad_signal",
             hint="Omit a signal that was not measured; the decision stays pending.",
         )
     expected = _expected(term, number, value)
     if expected:
-        raise InvalidInput(f"Signal {name!r} is {value!r}, expected {expected}.", code="bad_signal", hint=_HINT)
+        raise errors.InvalidInput(f"Signal {name!r} is {value!r}, expected {expected}.", code="bad_signal", hint=_HINT)
     return number
 
 
@@ -119,7 +119,7 @@ def term(value: object) -> Term:
     if isinstance(value, str):
         if value not in TRANSFORMS or value == "clip":
             names = [name for name in TRANSFORMS if name != "clip"]  # clip needs its bounds, so a table
-            raise ValueError(f"a weight, the name of a transform, or a table. {did_you_mean(value, names)}")
+            raise ValueError(f"a weight, the name of a transform, or a table. {errors.did_you_mean(value, names)}")
         return Term(transform=value)
     if isinstance(value, Mapping):
         return _from_table(value)
@@ -130,10 +130,14 @@ def _from_table(table: Mapping[str, object]) -> Term:
     known = ("weight", "transform", "low", "high")
     for key in table:
         if key not in known:
-            raise ValueError(f"a table with weight, transform, low, high, and not {key!r}. {did_you_mean(key, known)}")
+            raise ValueError(
+                f"a table with weight, transform, low, high, and not {key!r}. {errors.did_you_mean(key, known)}"
+            )
     transform = table.get("transform", "identity")
     if transform not in TRANSFORMS:
-        raise ValueError(f"a transform out of {', '.join(TRANSFORMS)}. {did_you_mean(str(transform), TRANSFORMS)}")
+        raise ValueError(
+            f"a transform out of {', '.join(TRANSFORMS)}. {errors.did_you_mean(str(transform), TRANSFORMS)}"
+        )
     low, high = table.get("low"), table.get("high")
     parsed = Term(
         weight=_number(table.get("weight", 1.0), "a finite number as weight"),

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 from headway.serve.workers import Workers, server_settings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
             announce=lambda address, _: _say(address.document),
             log_requests=not asked.no_request_log,
         ).run()
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         if asked.socket is not None:  # the parent reports it
             _say({"code": error.code, "message": error.message, "hint": error.hint})
         else:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns import Unavailable
+from headway.nouns import errors
 from headway.settings import ServerSettings
 
 BACKLOG = 4096
@@ -51,12 +51,12 @@ def bind(settings: ServerSettings) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"Port {settings.port} of {settings.host} is in use.",
                 code="port_in_use",
                 hint="Another server runs there. Stop it, or choose another port with --port.",
             ) from error
-        raise Unavailable(
+        raise errors.Unavailable(
             f"{settings.host}:{settings.port} cannot be listened on: {error.strerror or error}.",
             code="cannot_listen",
             hint="Use an address of this machine, and a port above 1023 or the right to bind it.",

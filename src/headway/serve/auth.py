@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from headway.files import open_regular
-from headway.nouns import Clock, Damaged
+from headway.nouns import Clock, errors
 from headway.observe import PREFIX, SCOPES, Key, Keys, Links, digest_of, new_secret
 from headway.serve.errors import Refused
 
@@ -61,7 +61,7 @@ def project_token(home: Path) -> str:
             _make_token(path)
             continue
         except OSError as error:
-            raise Damaged(
+            raise errors.Damaged(
                 f"The project token {path} cannot be read: {error.strerror}.",
                 code="token_unreadable",
                 hint="Delete it; the next start makes a new one, and links and cookies of the page end.",

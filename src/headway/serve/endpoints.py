@@ -9,7 +9,8 @@
 `gives` is a record of the domain (`gives=TaskStatus`, encoded by `nouns.wire`); a struct of its own only where the JSON
 differs. A handler returns it, a `Reply` (another status, headers, ready bytes), a `Stream`, or `SENT` where it has
 called `call.answer` itself. Bodies are strict: UTF-8 JSON, no unknown or repeated field, no NaN or infinity, no NUL.
-`takes=msgspec.Raw` passes the bytes on without reading them (the OpenAI endpoints, which keep unknown fields).
+`takes=msgspec.Raw` passes the bytes on without reading them (the OpenAI endpoints, which keep unknown fields);
+`takes=bytes` too, of any media type in `accepts`.
 
 Not covered: authentication and limits, which the guard checks beforehand.
 """
@@ -28,12 +29,12 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from headway.nouns import Decision, InvalidInput, Reader, UnknownName, converter, parse_decision_id
+from headway.nouns import Decision, Reader, converter, errors, ids
 
 if TYPE_CHECKING:
     from headway.serve.state import Server
 
-Scope = Literal["open", "decide", "signal", "train", "admin"]  # "open": any caller that may reach the server
+Scope = Literal["open", "decide", "signal", "ingest", "train", "admin"]  # "open": any caller that may reach the server
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 JSON = "application/json"
 _encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
@@ -94,9 +95,9 @@ class Call:
 
     def decision(self, identifier: str) -> Decision:
         """A stored decision; one that the caller may not read is unknown to it."""
-        decision = self.server.project.query.decision(parse_decision_id(identifier))
+        decision = self.server.project.query.decision(ids.parse_decision(identifier))
         if not self.reader.may_read(decision.key):
-            raise UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
+            raise errors.UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
         return decision
 
     def header(self, name: str) -> str:
@@ -131,6 +132,7 @@ class Endpoint:
     status: int = 200
     errors: tuple[int, ...] = ()
     scope: Scope = "open"
+    accepts: tuple[str, ...] = (JSON,)  # media types of the body
     batch: bool = False  # the larger body limit
     hot: bool = False  # looked up before all others
     optional: bool = False  # the body may be omitted
@@ -152,6 +154,8 @@ class Endpoint:
         if not raw and self.optional:
             raw = b"{}"
         body = self.decode(raw)
+        if self.takes is bytes:
+            return body
         refuse_duplicate_keys(raw)
         if b"\\u0000" in raw:
             _refuse_nul(body)
@@ -161,20 +165,26 @@ class Endpoint:
         try:
             pairs = [] if not raw else parse_qsl(raw, keep_blank_values=True, strict_parsing=True, errors="strict")
         except ValueError as error:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "The query string cannot be read.", code="bad_query", hint="Write ?name=value."
             ) from error
         values = dict(pairs)
         if self.query is None or len(values) < len(pairs):
             twice = "takes none" if self.query is None else "names a value twice"
-            raise InvalidInput(f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json.")
+            raise errors.InvalidInput(
+                f"This route {twice}.", code="bad_query", hint="Its parameters are in /openapi.json."
+            )
         for name, value in pairs:
             if "\0" in name or "\0" in value or value.lower() == "null":
-                raise InvalidInput("The query string holds a NUL or null.", code="bad_query", hint="Omit the value.")
+                raise errors.InvalidInput(
+                    "The query string holds a NUL or null.", code="bad_query", hint="Omit the value."
+                )
         try:
             return msgspec.convert(values, self.query, strict=False)
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json.") from error
+            raise errors.InvalidInput(
+                f"{error}.", code="bad_query", hint="Its parameters are in /openapi.json."
+            ) from error
 
     def encode(self, answer: Any) -> bytes:
         if answer is None:
@@ -194,6 +204,7 @@ def endpoint(
     status: int = 200,
     errors: tuple[int, ...] = (),
     scope: Scope = "open",
+    accepts: tuple[str, ...] = (JSON,),
     batch: bool = False,
     hot: bool = False,
     optional: bool = False,
@@ -203,7 +214,7 @@ def endpoint(
     """Declares a route on the function that answers it. `errors` are statuses beyond those every route can give."""
 
     def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-        raw = takes is None or takes is msgspec.Raw
+        raw = takes is None or takes is msgspec.Raw or takes is bytes
         declared = Endpoint(
             method=method,
             path=path,
@@ -215,6 +226,7 @@ def endpoint(
             status=204 if gives is None and status == 200 else status,
             errors=errors,
             scope=scope,
+            accepts=accepts,
             batch=batch,
             hot=hot,
             optional=optional,
@@ -260,7 +272,7 @@ def _refuse_nul(value: Any) -> None:
         part = pending.pop()
         if isinstance(part, str):
             if "\0" in part:
-                raise InvalidInput("A text in the body holds U+0000.", code="bad_text", hint="Remove the NUL.")
+                raise errors.InvalidInput("A text in the body holds U+0000.", code="bad_text", hint="Remove the NUL.")
         elif isinstance(part, dict):
             pending += [*part, *part.values()]
         elif isinstance(part, list | tuple):
@@ -301,7 +313,7 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> None:
     names = set[str]()
     for name, _ in pairs:
         if name in names:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"An object names {name[:80]!r} twice.", code="duplicate_key", hint="Send each key once."
             )
         names.add(name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from headway.nouns import Busy, GateRefused, HeadwayError
+from headway.nouns import errors
 
 logger = logging.getLogger("headway.serve")
 
@@ -22,11 +23,23 @@ class ErrorDetail(msgspec.Struct, frozen=True):
     reasons: list[str] | msgspec.UnsetType = msgspec.UNSET  # of `gate_refused`: one sentence each
 
 
+class AnsweredError(NamedTuple):
+    """An error as it is answered."""
+
+    status: int
+    detail: ErrorDetail
+    headers: dict[str, str]
+
+    @property
+    def body(self) -> bytes:
+        return _encode(ErrorBody(self.detail))
+
+
 class ErrorBody(msgspec.Struct, frozen=True):
     error: ErrorDetail
 
 
-class Refused(HeadwayError):
+class Refused(errors.HeadwayError):
     """The server itself refuses: wrong host, no key, too large, not found. `status` is the HTTP status."""
 
     def __init__(
@@ -42,17 +55,17 @@ _encode = msgspec.json.Encoder().encode
 
 def unexpected(error: BaseException) -> bool:
     """Whether an exception would be answered with a 500 without details."""
-    expected = (HeadwayError, RecursionError, msgspec.DecodeError, UnicodeDecodeError)
+    expected = (errors.HeadwayError, RecursionError, msgspec.DecodeError, UnicodeDecodeError)
     return not isinstance(error, expected)
 
 
-def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body and extra headers for an exception; an unexpected one is a 500 without details."""
+def problem(error: BaseException) -> AnsweredError:
+    """Status, detail and extra headers for an exception; an unexpected one is a 500 without details."""
     headers: dict[str, str] = {}
-    if isinstance(error, HeadwayError):
-        reasons = list(error.reasons) if isinstance(error, GateRefused) else msgspec.UNSET
+    if isinstance(error, errors.HeadwayError):
+        reasons = list(error.reasons) if isinstance(error, errors.GateRefused) else msgspec.UNSET
         status, detail = error.status, ErrorDetail(error.code, error.message, error.hint, reasons)
-        if isinstance(error, Busy):
+        if isinstance(error, errors.Busy):
             headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
         if isinstance(error, Refused):
             headers |= error.headers
@@ -66,7 +79,7 @@ def problem(error: BaseException) -> tuple[int, bytes, dict[str, str]]:
         logger.error("unexpected error", exc_info=error)
         status = 500
         detail = ErrorDetail("internal", "Something went wrong inside the server.", "Its log has the details.")
-    return status, _encode(ErrorBody(detail)), headers
+    return AnsweredError(status, detail, headers)
 
 
 def _where(error: Exception) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns import Busy
+from headway.nouns import errors
 
 _WAITING = 256
 _MOST_STREAMS = 200
@@ -84,7 +84,7 @@ class Hub:
         others = sum(not stream.keyed for stream in self._streams)
         if len(self._streams) >= _MOST_STREAMS or (not keyed and others >= _MOST_OPEN):
             most = _MOST_STREAMS if keyed else _MOST_OPEN
-            raise Busy(f"{most} event streams are open already.", code="too_many_streams", retry_after_s=5)
+            raise errors.Busy(f"{most} event streams are open already.", code="too_many_streams", retry_after_s=5)
         stream = EventStream(self, keyed)
         self._streams.add(stream)
         return stream

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from headway.nouns import Busy, Conflict, Decision, HeadwayError
+from headway.nouns import Decision, errors
 from headway.project import Ask, Considered, Project
 
 _MOST_TOGETHER = 512
@@ -43,7 +43,9 @@ class Grouping:
     def add(self, ask: Ask, answer: Answer) -> asyncio.Future[None]:
         """Calls `answer` once the decision is durable, and resolves the future; does neither if it was cancelled."""
         if len(self._waiting) >= self._limit:
-            raise Busy(f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second.")
+            raise errors.Busy(
+                f"{self._limit} writes are queued already.", code="queue_full", hint="Try again in a second."
+            )
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(_WaitingAsk(ask, answer, future))
@@ -56,7 +58,7 @@ class Grouping:
         batch: _Batch = []
         considered = self._project.consider_many([waiting.ask for waiting in taken])
         for waiting, result in zip(taken, considered, strict=True):
-            if isinstance(result, HeadwayError):
+            if isinstance(result, errors.HeadwayError):
                 self._fail(waiting, result)
             else:
                 batch.append((result, waiting))
@@ -79,7 +81,7 @@ class Grouping:
         if error is None:
             for (considered, waiting), decision in zip(batch, done.result(), strict=True):
                 self._answer(waiting, considered, decision)
-        elif isinstance(error, Conflict) and len(batch) > 1:
+        elif isinstance(error, errors.Conflict) and len(batch) > 1:
             for item in batch:
                 self._alone(loop, [item])
         else:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defined]  # as its documentation does
 
-from headway.nouns import Busy, Unavailable
+from headway.nouns import errors
 from headway.serve.auth import NOBODY, PROOF, Caller
 from headway.serve.endpoints import SENT, Call, Endpoint, Reply, Stream
 from headway.serve.errors import Refused, problem, unexpected
@@ -114,13 +114,14 @@ class RequestGuard:
                     server.too_slow.discard(task)
                     error = _too_slow()
                 told = await server.explained(error) if unexpected(error) else error
-                record.status, body, extra = problem(told)
+                shown = problem(told)
+                record.status = shown.status
                 record.code = getattr(told, "code", "")
-                headers = _headers("application/json", extra)
+                headers = _headers("application/json", shown.headers)
                 if not record.read and scope.method != "GET":
                     # The rest of the body is still arriving: the connection cannot be reused.
                     headers = [*headers, ("connection", "close")]
-                wire.response_bytes(record.status, headers, body)
+                wire.response_bytes(record.status, headers, shown.body)
                 return
             if answer is None:
                 return
@@ -166,7 +167,7 @@ class RequestGuard:
         if self._rates.limited:
             self._rates.take(caller.name)
         if server.stopping:
-            raise Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
+            raise errors.Unavailable("The server is stopping.", code="stopping", hint="Try again in a few seconds.")
         raw = await self._body(endpoint, headers, wire, caller) if endpoint.takes is not None else b""
         record.read = True
         asked = scope.query_string
@@ -208,7 +209,7 @@ class RequestGuard:
             raise _too_large(limit)
         kind = headers.get("content-type")
         if kind != "application/json" and not (length in (0, -1) and kind is None and endpoint.optional):
-            _check_type(kind)
+            _check_type(kind, endpoint.accepts)
         if length == 0:
             return b""
         large = limit if length < 0 else length if length > _SMALL_BODY else 0
@@ -232,7 +233,9 @@ class RequestGuard:
         """Counts a large body while it arrives: many slow ones must not fill the memory."""
         most = _HELD_BYTES if caller.name else _HELD_BYTES * 3 // 4
         if self._held + size > most:
-            raise Busy("Too many large bodies are arriving.", code="queue_full", retry_after_s=self._read_timeout_s)
+            raise errors.Busy(
+                "Too many large bodies are arriving.", code="queue_full", retry_after_s=self._read_timeout_s
+            )
         self._held += size
 
 
@@ -295,10 +298,11 @@ def _headers(media: str, extra: Mapping[str, str]) -> Headers:
     return [("content-type", media), *(header for header in SECURITY if header[0] not in named), *added]
 
 
-def _check_type(kind: str | None) -> None:
+def _check_type(kind: str | None, accepts: Sequence[str]) -> None:
     plain, _, parameters = (kind or "").lower().partition(";")
-    if plain.strip() != "application/json" or parameters.strip() not in ("", "charset=utf-8", 'charset="utf-8"'):
-        raise Refused(415, "not_json", "The body must be application/json.", "Send `Content-Type: application/json`.")
+    if plain.strip() not in accepts or parameters.strip() not in ("", "charset=utf-8", 'charset="utf-8"'):
+        expected = " or ".join(accepts)
+        raise Refused(415, "not_json", f"The body must be {expected}.", f"Send `Content-Type: {accepts[0]}`.")
 
 
 def _too_large(limit: int) -> Refused:

@@ -178,8 +178,9 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> dict[str, Any]:
     if parameters:
         operation["parameters"] = parameters
     if endpoint.takes is not None:
-        schema = {} if endpoint.takes is msgspec.Raw else schemas.of(endpoint.takes)
-        operation["requestBody"] = {"required": not endpoint.optional, "content": {JSON: {"schema": schema}}}
+        schema = {} if endpoint.takes in (msgspec.Raw, bytes) else schemas.of(endpoint.takes)
+        content = {media: {"schema": schema} for media in endpoint.accepts}
+        operation["requestBody"] = {"required": not endpoint.optional, "content": content}
     return operation
 
 

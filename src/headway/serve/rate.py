@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from headway.nouns import Busy
+from headway.nouns import errors
 
 _BURST_S = 1.0
 _CROWDED_S = 1.0
@@ -32,7 +32,7 @@ class Rates:
         left = min(self._most, left + (now - then) * self._per_s)
         if left < 1.0:
             self._buckets[key] = (left, now)
-            raise Busy(
+            raise errors.Busy(
                 f"This key sent more than {self._per_s:g} requests per second.",
                 code="rate_limited",
                 hint="Slow down, or raise `rate_per_s` in [server].",
@@ -91,10 +91,10 @@ class ReadingTime:
         raise await _refusal(-self._left / _SHARE)
 
 
-async def _refusal(wait_s: float) -> Busy:
+async def _refusal(wait_s: float) -> errors.Busy:
     """The error, after a moment: those who ask again at once keep nobody busy."""
     await asyncio.sleep(_REFUSED_S)
-    return Busy(
+    return errors.Busy(
         "This key reads more than its share of the server's time.",
         code="reading_limited",
         hint="Ask less often, or read the project from the command line; the project token has no such limit.",

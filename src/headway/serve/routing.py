@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.serve.endpoints import Endpoint
 from headway.serve.errors import Refused
 
@@ -53,7 +53,7 @@ class Routes:
             if allowed_method == method:
                 parameters = match.groupdict()
                 if not all(value.isprintable() for value in parameters.values()):
-                    raise InvalidInput("The path holds a control character.", code="bad_path", hint="Remove it.")
+                    raise errors.InvalidInput("The path holds a control character.", code="bad_path", hint="Remove it.")
                 return endpoint, parameters
             allowed.add(allowed_method)
         if allowed:

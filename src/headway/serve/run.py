@@ -24,7 +24,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from headway.nouns import Unavailable
+from headway.nouns import errors
 from headway.project import Project
 from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.app import application
@@ -70,7 +70,7 @@ def serve(
     )
     try:
         listening = bind(settings) if place is None else socket.socket(fileno=place.socket)
-    except Unavailable:
+    except errors.Unavailable:
         if project is None:
             opened.close()
         raise

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from headway.nouns import Busy, Conflict, HeadwayError, Unavailable
+from headway.nouns import errors
 from headway.observe import Changes, Jobs, Keys, Links, worker_there
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
@@ -66,7 +66,7 @@ class Server:
         self.entered = 0  # since the start
         self.started = time.monotonic()
         self.reading: dict[asyncio.Task[Any], float] = {}  # requests whose body is incomplete, and their deadline
-        self._damage: HeadwayError | None = None  # as of `_looked`
+        self._damage: errors.HeadwayError | None = None  # as of `_looked`
         self._looked = float("-inf")
         self.too_slow: set[asyncio.Task[Any]] = set()
         self.connections = Connections(settings, capacity(settings)[0])
@@ -138,14 +138,16 @@ class Server:
             self._looked = time.monotonic()
             try:
                 self._damage = await self.in_thread(self.project.damage)
-            except HeadwayError as unreadable:
+            except errors.HeadwayError as unreadable:
                 self._damage = unreadable
         return self._damage or error
 
     async def in_open_thread(self, work: Callable[..., T], *values: Any) -> T:
         """The same for callers without a key, in threads of their own, so that the others do not wait for them."""
         if self._open_waiting >= _MOST_WAITING:
-            raise Busy(f"{_MOST_WAITING} requests without a key wait already.", code="queue_full", retry_after_s=1)
+            raise errors.Busy(
+                f"{_MOST_WAITING} requests without a key wait already.", code="queue_full", retry_after_s=1
+            )
         self._open_waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._open_threads, work, *values)
@@ -155,7 +157,7 @@ class Server:
     async def in_far_thread(self, work: Callable[..., T], *values: Any, keyed: bool) -> T:
         """Run work that waits for another server; a quarter of the places is for callers with a key."""
         if self._far >= (_MOST_FAR if keyed else _MOST_FAR * 3 // 4):
-            raise Busy(f"{self._far} calls to other servers wait already.", code="queue_full", retry_after_s=1)
+            raise errors.Busy(f"{self._far} calls to other servers wait already.", code="queue_full", retry_after_s=1)
         self._far += 1
         working = asyncio.get_running_loop().run_in_executor(self._far_threads, work, *values)
         working.add_done_callback(self._far_done)  # the thread goes on when its caller is gone
@@ -170,14 +172,14 @@ class Server:
         """503 `worker_missing` unless a worker of this project is alive: the server itself never trains."""
         if not worker_there(self.project.database):
             hint = "Start one in the project's folder: headway watch"
-            raise Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=hint)
+            raise errors.Unavailable("This needs a worker, and none is running.", code="worker_missing", hint=hint)
 
     def admit(self, task: str) -> None:
         """Refuses a new task if clients have created too many on first use."""
         if task in self._tasks or self.project.settings.declared:
             return
         if len(self._tasks) >= _MOST_TASKS:
-            raise Conflict(
+            raise errors.Conflict(
                 f"Clients created {_MOST_TASKS:,} tasks on first use; {task[:80]!r} would be one more.",
                 code="too_many_tasks",
                 hint="A task is a kind of decision, not a single one. Declare yours in headway.toml.",
@@ -200,8 +202,8 @@ class Server:
                     await self.in_thread(self._worker_metrics.write, self.metrics.families())
                 if await self._store_changed():
                     await self._reload()
-            except (HeadwayError, OSError) as error:  # a full disk must not stop the watch
-                if not isinstance(error, Unavailable) or error.code != "store_lost":
+            except (errors.HeadwayError, OSError) as error:  # a full disk must not stop the watch
+                if not isinstance(error, errors.Unavailable) or error.code != "store_lost":
                     logger.warning("watch failed: %s", error)
                 elif self.project.writer.failure is not error:  # said once; /health says it from now on
                     logger.error("%s", error)

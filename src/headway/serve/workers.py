@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from headway.client import Backoff, Child, ChildEvent, Children, exit_words
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.serve.address import Address, bind, remove_address, write_address
 from headway.serve.metrics import WorkerMetrics
 from headway.settings import ServerSettings, load
@@ -43,7 +43,7 @@ def server_settings(
         workers=server.workers if workers is None else workers,
     )
     if chosen.workers > 1 and settings.store.embedded:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{chosen.workers} workers need a PostgreSQL store; this project uses the embedded one.",
             code="one_worker",
             hint='Omit --workers, or set [store] url = "postgresql://…"; `headway data copy` moves a store there.',

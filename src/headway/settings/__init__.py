@@ -16,7 +16,7 @@ from headway.nouns import door
 if TYPE_CHECKING:
     from headway.settings.configuration import config as config
     from headway.settings.edit import with_weight as with_weight
-    from headway.settings.environment import cache_folder as cache_folder
+    from headway.settings.environment import cache_folder as cache_folder, project_directory as project_directory
     from headway.settings.file import (
         FILE as FILE,
         example as example,

@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import Any
 
-from headway.nouns import InvalidSettings
+from headway.nouns import errors
 
 _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?\Z")
 _NUMBER = r"[-+]?[0-9][0-9_.eE+-]*"
@@ -31,7 +31,7 @@ def with_weight(text: str, task: str, signal: str, weight: float) -> tuple[str, 
             result = "\n".join([*lines[:place], changed, *lines[place + 1 :]])
             if _means(text, result, task, signal, weight):
                 return result, place + 1
-    raise InvalidSettings(
+    raise errors.InvalidSettings(
         f"The weight of {signal!r} in the reward of {task!r} could not be changed in headway.toml.",
         code="settings_not_editable",
         hint=f"Write it yourself, in [tasks.{task}]: reward = {{ …, {signal} = {weight!r} }}",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headway.nouns import InvalidInput, InvalidSettings, PolicyRef, did_you_mean
+from headway.nouns import PolicyRef, errors
 
 VARIABLES = (
     "HEADWAY_POLICY",
@@ -45,10 +45,10 @@ def check_names(environ: Mapping[str, str]) -> None:
         if name.startswith("HEADWAY_") and name not in VARIABLES:
             near = difflib.get_close_matches(name[8:], [known[8:] for known in VARIABLES], n=1, cutoff=0.8)
             if near:
-                raise InvalidSettings(
+                raise errors.InvalidSettings(
                     f"There is no environment variable {name}.",
                     code="settings_bad_variable",
-                    hint=did_you_mean(f"HEADWAY_{near[0]}", VARIABLES),
+                    hint=errors.did_you_mean(f"HEADWAY_{near[0]}", VARIABLES),
                 )
 
 
@@ -58,10 +58,10 @@ def policy_override(environ: Mapping[str, str]) -> str | None:
     if policy and policy not in ("off", "current"):
         try:
             PolicyRef.parse(policy)
-        except InvalidInput:
-            raise InvalidSettings(
+        except errors.InvalidInput:
+            raise errors.InvalidSettings(
                 f"HEADWAY_POLICY is {policy!r}, expected off, current or a policy reference such as bandit@4f2a.",
                 code="settings_bad_variable",
-                hint=did_you_mean(policy, ("off", "current")) if "@" not in policy else "",
+                hint=errors.did_you_mean(policy, ("off", "current")) if "@" not in policy else "",
             ) from None
     return policy or None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import read_regular
-from headway.nouns import InvalidSettings
+from headway.nouns import errors
 
 FILE = "headway.toml"
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column (\d+)|end of document)\)\Z")
@@ -31,7 +31,7 @@ def settings_text(folder: Path) -> tuple[str, Path | None]:
     except (FileNotFoundError, NotADirectoryError):
         return "", None
     except OSError as error:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"{file} cannot be read: {error.strerror}.",
             code="settings_unreadable",
             hint="Check what it is and who may read it.",
@@ -40,7 +40,7 @@ def settings_text(folder: Path) -> tuple[str, Path | None]:
         return content.decode("utf-8-sig"), file
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"{file} is not UTF-8 text: byte {content[error.start]:#04x} in line {line}.",
             code="settings_bad_toml",
             hint="Save it as UTF-8.",
@@ -80,7 +80,7 @@ def toml(text: str, name: str) -> dict[str, Any]:
         start = place.start() if place is not None else 0
         message = _TOO_LARGE
         line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-    raise InvalidSettings(
+    raise errors.InvalidSettings(
         f"{name}:{line}:{column}: {message} (line {line}, column {column}).",
         code="settings_bad_toml",
         hint="Put text in quotes, lists in [ ] and inline tables in { }.",
@@ -97,4 +97,4 @@ def _check_integers(tables: dict[str, Any], name: str) -> None:
         elif isinstance(value, list):
             pending += [(key, held) for held in value]
         elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
-            raise InvalidSettings(f"{name}: {key}: {_TOO_LARGE}.", code="settings_bad_value")
+            raise errors.InvalidSettings(f"{name}: {key}: {_TOO_LARGE}.", code="settings_bad_value")

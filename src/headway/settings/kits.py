@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns import REPAIR, Catalogue, InvalidSettings, installed
+from headway.nouns import REPAIR, Catalogue, errors, installed
 from headway.settings.file import FILE, settings_text, toml
 from headway.settings.schema import KitSettings
 from headway.settings.strict import keys_of, read
@@ -46,7 +46,7 @@ def kits_named(values: Mapping[str, Any], file: str, environ: Mapping[str, str])
     more = [name.strip() for name in listed.split(",") if name.strip()]
     for name in more:
         if _NAME.match(name) is None:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"HEADWAY_KITS is {listed!r}, expected {_EXPECTED}, separated by commas; {name!r} is not one.",
                 code="settings_bad_variable",
             )

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from headway.nouns import Catalogue, InvalidSettings, catalogue as catalogue_of, did_you_mean
+from headway.nouns import Catalogue, catalogue as catalogue_of, errors
 from headway.settings import environment
 from headway.settings.file import FILE, settings_text, toml
 from headway.settings.kits import kit_hint, kit_tables, kits_named, table_names
@@ -143,7 +143,7 @@ def _store_url(table: SettingsTable, override: str, schemes: Container[str]) -> 
     except ValueError:
         usable = False
     if not usable:  # it may contain a password: never repeated
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"{'HEADWAY_STORE_URL' if override else 'store.url'} cannot be used, "
             'expected "sqlite" or postgresql://user@host/database.',
             code="settings_bad_variable" if override else "settings_bad_value",
@@ -156,7 +156,7 @@ def _redact(table: SettingsTable, _: Mapping[str, Any]) -> tuple[Redaction, ...]
     chosen = table.texts("redact") if "redact" in table else ("secrets",)
     for name in chosen:
         if name not in known:
-            raise table.error("redact", f"a list of {', '.join(known)}", name, did_you_mean(name, known))
+            raise table.error("redact", f"a list of {', '.join(known)}", name, errors.did_you_mean(name, known))
     return tuple(name for name in known if name in chosen)
 
 
@@ -203,7 +203,7 @@ def check_owner(directory: Path, environ: Mapping[str, str]) -> None:
             except OSError:
                 continue  # it does not exist
             if owner not in trusted:
-                raise InvalidSettings(
+                raise errors.InvalidSettings(
                     f"{path} belongs to another user (uid {owner}, you are {user}).",
                     code="foreign_owner",
                     hint="Its settings can name code to run. If you trust its owner, set HEADWAY_FOREIGN_OWNER=allow.",

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from headway.nouns import CHOICE, InvalidInput, InvalidSettings, Kind, UnknownName, did_you_mean
+from headway.nouns import CHOICE, Kind, errors
 from headway.reward import Combine, Rewards, Term, Worth
 from headway.settings.strict import Setting, Url, Variable
 from headway.settings.table import NAME
@@ -131,18 +131,25 @@ class TaskSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     promote: Literal["ask", "auto"] = "ask"
     # the share of traffic on which a candidate that is not refused may act before promotion
     canary: Annotated[float, Meta(ge=0, le=0.5), _SOME] = 0.0
-    # whether the loop may open an experiment where the log alone cannot decide in time, with which share at most
-    experiment: Annotated[Literal["auto", "off"], _SOME] = "auto"
+    # an experiment where the log alone cannot decide in time: offered ("ask") or opened by the loop ("auto"), with
+    # which share at most. None: as the task promotes, so that nothing unproven acts where a person promotes
+    experiment: Annotated[Literal["ask", "auto", "off"] | None, _SOME] = None
     most_share: Annotated[float, Meta(gt=0, le=0.5), _SOME] = 0.5
     # the time in which a verdict is wanted: decisions or days, whichever comes first
     decide_within: Annotated[int, Meta(ge=200, le=10**9), _SOME] = 5000
     decide_within_days: Annotated[float, Meta(gt=0, le=3650), _SOME] = 14.0
     final_after_s: Annotated[float, Meta(ge=0)] = 86_400.0  # the least age of a log before the loop promotes by it
     gate: Literal["on", "off"] = "on"
+    ramp: Literal["on", "off"] = "on"  # whether a promotion takes over the traffic in steps
     margin: Annotated[float, _AMOUNT] = 0.0
     trust_keys: tuple[str, ...] = ()  # raters that may decide a verdict alone
     guards: Mapping[str, GuardSettings] = _EMPTY
     world: Annotated[str, _ACTS] = ""
+
+    @property
+    def experiments(self) -> Literal["ask", "auto", "off"]:
+        """Who opens an experiment, as it is set or follows from who promotes."""
+        return self.experiment or self.promote
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -171,6 +178,12 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # after so many failures in a row it is no candidate until a probe succeeds, this many seconds later; 0: never
     breaker_failures: Annotated[int, Meta(ge=0, le=1_000)] = 5
     breaker_wait_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
+
+    def cost_usd(self, prompt: float, completion: float, cached: float = 0.0) -> float:
+        """The price of so many tokens; `cached` are those of the prompt that came from its cache."""
+        dear = self.price_in if self.price_cached is None else self.price_cached
+        cached = min(cached, prompt)
+        return ((prompt - cached) * self.price_in + cached * dear + completion * self.price_out) / 1e6
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -262,16 +275,16 @@ class Settings:
         if task is not None:
             return task
         if not is_task_name(name):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{name!r} is not a task name.",
                 code="bad_task_name",
                 hint="Use up to 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit.",
             )
         if self.declared:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"No task is called {name!r}.",
                 code="unknown_task",
-                hint=f"{did_you_mean(name, self.tasks)} Tasks are declared in {self.file}.",
+                hint=f"{errors.did_you_mean(name, self.tasks)} Tasks are declared in {self.file}.",
             )
         return _undeclared(name, bool(self.upstreams))
 
@@ -294,10 +307,10 @@ class Settings:
         """The upstream of that name."""
         upstream = self.upstreams.get(name)
         if upstream is None:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"No upstream is called {name!r}.",
                 code="unknown_upstream",
-                hint=did_you_mean(name, self.upstreams) or f"Declare [upstreams.{name}] in headway.toml.",
+                hint=errors.did_you_mean(name, self.upstreams) or f"Declare [upstreams.{name}] in headway.toml.",
             )
         return upstream
 
@@ -305,7 +318,7 @@ class Settings:
         """The secret in an environment variable that the file names; only those are kept."""
         secret = self.keys.get(variable, "")
         if not secret:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"The environment variable {variable} is not set.",
                 code="missing_key",
                 hint=f"headway.toml names it with key_env. Set it and start again: export {variable}=…",

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headway.nouns import InvalidSettings, did_you_mean
+from headway.nouns import errors
 
 Choice = TypeVar("Choice", bound=str)
 T = TypeVar("T")
@@ -53,10 +53,10 @@ class SettingsTable:
         for key in values:
             if key not in known:
                 # A value that is not understood may be a secret: only its key is named.
-                raise InvalidSettings(
+                raise errors.InvalidSettings(
                     f"{file}: there is no setting {self.at(key)}.",
                     code="settings_unknown_key",
-                    hint=" ".join(filter(None, (did_you_mean(key, known), hint))),
+                    hint=" ".join(filter(None, (errors.did_you_mean(key, known), hint))),
                 )
 
     def __contains__(self, key: str) -> bool:
@@ -68,30 +68,34 @@ class SettingsTable:
 
     # -- errors
 
-    def error(self, keys: str | Sequence[str], expected: str, value: object = ..., hint: str = "") -> InvalidSettings:
+    def error(
+        self, keys: str | Sequence[str], expected: str, value: object = ..., hint: str = ""
+    ) -> errors.InvalidSettings:
         """The error that names the place, the value (None: not repeated) and what was expected."""
         path = self.at(keys) if isinstance(keys, str) else self.at(*keys)
         if value is ...:
             value = self.values.get(keys) if isinstance(keys, str) else None
         seen = "cannot be used" if value is None else f"is {quoted(value)}"
         end = "" if expected[-1] in ".?" else "."
-        return InvalidSettings(
+        return errors.InvalidSettings(
             f"{self._file}: {path} {seen}, expected {expected}{end}", code="settings_bad_value", hint=hint
         )
 
-    def within(self, keys: Sequence[str], error: InvalidSettings) -> InvalidSettings:
+    def within(self, keys: Sequence[str], error: errors.InvalidSettings) -> errors.InvalidSettings:
         """An error from another room, with the place in this file before it."""
-        return InvalidSettings(f"{self._file}: {self.at(*keys)}: {error.message}", code=error.code, hint=error.hint)
+        return errors.InvalidSettings(
+            f"{self._file}: {self.at(*keys)}: {error.message}", code=error.code, hint=error.hint
+        )
 
-    def missing(self, key: str, expected: str) -> InvalidSettings:
-        return InvalidSettings(
+    def missing(self, key: str, expected: str) -> errors.InvalidSettings:
+        return errors.InvalidSettings(
             f"{self._file}: {self.at(key)} is missing, expected {expected}.", code="settings_missing_key"
         )
 
-    def misplaced(self, key: str, kinds: Sequence[str], kind: str) -> InvalidSettings:
+    def misplaced(self, key: str, kinds: Sequence[str], kind: str) -> errors.InvalidSettings:
         """A key that tasks of another kind have."""
         right = " or ".join(map(quoted, kinds))
-        return InvalidSettings(
+        return errors.InvalidSettings(
             f"{self._file}: {self.at(key)} is for tasks with kind = {right}; this one has kind = {quoted(kind)}.",
             code="settings_bad_value",
         )
@@ -146,7 +150,7 @@ class SettingsTable:
             if value == choice:
                 return choice
         listed = ", ".join(f'"{choice}"' for choice in choices)
-        hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+        hint = errors.did_you_mean(value, choices) if isinstance(value, str) else ""
         raise self.error(key, f"one of {listed}", value, hint if hint.startswith("Did") else otherwise())
 
     def texts(self, key: str) -> tuple[str, ...]:

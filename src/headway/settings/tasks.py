@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headway.decide import BUILT_IN, parse
-from headway.nouns import Catalogue, InvalidSettings, Kind, did_you_mean, load
+from headway.nouns import Catalogue, Kind, errors, load
 from headway.reward import PRESET_RANGE, PRESETS, RESERVED, Rewards, Term, Worth, default_required, is_name, term
 from headway.settings.kits import kit_hint
 from headway.settings.schema import (
@@ -126,7 +126,7 @@ def _actions(catalogue: Catalogue, table: SettingsTable, _: _Values) -> tuple[st
         sets = catalogue.action_sets()
         if value not in sets:
             expected = " or ".join(('a list such as ["small", "large"]', *map(quoted, sets)))
-            hint = did_you_mean(value, sets)
+            hint = errors.did_you_mean(value, sets)
             raise table.error("actions", expected, value, hint if hint.startswith("Did") else "")
         return sets[value]
     actions = table.texts("actions")
@@ -142,7 +142,10 @@ def _reward(table: SettingsTable, _: _Values) -> Mapping[str, Term] | str:
     if isinstance(value, str):
         if value not in PRESETS and not is_name(value):
             raise table.error(
-                "reward", 'a table of signals, "module:function" or a preset', value, did_you_mean(value, PRESETS)
+                "reward",
+                'a table of signals, "module:function" or a preset',
+                value,
+                errors.did_you_mean(value, PRESETS),
             )
         return value
     if not isinstance(value, Mapping) or not value:
@@ -328,7 +331,7 @@ def _check_actions(table: SettingsTable, task: TaskSettings) -> None:
 def _check_action(table: SettingsTable, keys: tuple[str, ...], action: str, actions: tuple[str, ...]) -> None:
     """An action that a key names is one of the task's, where the task has its own."""
     if action and actions and action not in actions:
-        raise table.error(keys, "one of this task's actions", action, did_you_mean(action, actions))
+        raise table.error(keys, "one of this task's actions", action, errors.did_you_mean(action, actions))
 
 
 def _check_conditions(table: SettingsTable, task: TaskSettings) -> None:
@@ -342,9 +345,9 @@ def _check_conditions(table: SettingsTable, task: TaskSettings) -> None:
 def _check_condition(table: SettingsTable, keys: tuple[str, ...], text: str, variables: tuple[str, ...]) -> None:
     try:
         parse(text, variables)
-    except InvalidSettings as error:
+    except errors.InvalidSettings as error:
         hint = f'{error.hint} Your own variables are declared with state = ["…"].'
-        raise table.within(keys, InvalidSettings(error.message, code=error.code, hint=hint)) from None
+        raise table.within(keys, errors.InvalidSettings(error.message, code=error.code, hint=hint)) from None
 
 
 def _check_rewards(table: SettingsTable, task: TaskSettings) -> None:
@@ -360,5 +363,5 @@ def _check_rewards(table: SettingsTable, task: TaskSettings) -> None:
             range=task.range,
             on_failure=task.on_failure,
         )
-    except InvalidSettings as error:
+    except errors.InvalidSettings as error:
         raise table.error("reward", error.message.partition(", expected ")[2].rstrip("."), None) from None

@@ -22,8 +22,7 @@ from typing import Any
 from headway.nouns import catalogue, load
 from headway.testing.evidence import evidence_contract
 from headway.testing.policies import learner_contract, policy_contract, rebuilt
-from headway.testing.small_worlds import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row
-from headway.testing.worlds import world_contract
+from headway.testing.small_worlds import ARMS, CANDIDATES, WORLDS, MemoryLog, identity, row, world_contract
 
 __all__ = [
     "ARMS",

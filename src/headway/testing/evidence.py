@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.project import Project, ProofKind
@@ -44,4 +44,4 @@ def evidence_contract(project: Project, kind: ProofKind, task: str, policy: str 
     for page in (report.text, report.markdown, report.html):
         assert evidence.candidate in page(project.verdict(evidence.id)), "the page does not name the candidate"
     missing = project.standing(task).unprovable
-    assert missing is None or isinstance(missing, HeadwayError), f"`missing` gives {missing!r}"
+    assert missing is None or isinstance(missing, errors.HeadwayError), f"`missing` gives {missing!r}"

@@ -57,7 +57,7 @@ def test_a_log_without_propensities_is_told_what_is_missing_and_how_to_add_it(pr
     ((what, how),) = audit.missing
     assert what.startswith("the propensity")
     words = {
-        "litellm": "examples/litellm_propensities.py",
+        "litellm": "integrations/headway-litellm",
         "langfuse": 'metadata={"action": model, "propensity": probability}',
         "growthbook": "--propensity 0=0.9 --propensity 1=0.1",
         "tensorzero": "tensorzero.toml",

@@ -71,7 +71,7 @@ def test_a_log_without_propensities_is_an_answer_and_not_an_error(tmp_path: Path
     done = headway("audit", *paths)
     assert done.code == 0
     assert done.out.startswith("CANNOT TELL  ")
-    assert "examples/litellm_propensities.py" in done.out
+    assert "integrations/headway-litellm" in done.out
     assert "with 10% of the choices drawn uniformly" in done.out
     document = headway("audit", *paths, "--json").json
     assert document["missing"][0]["what"].startswith("the propensity")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from headway.kits.audit.estimators import Method, RunningEstimates, rows
-from headway.prove import estimators as core, normal
+from headway.kits.audit.evidence import Method, RunningEstimates, rows
+from headway.prove import display as core, normal
 from tests.prove.logs import small_log
 
 REWARD = np.array([1.0, 0.0, 1.0, 0.5])

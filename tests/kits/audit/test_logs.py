@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,18 @@ def test_a_log_without_choices_or_with_an_unknown_reward_is_refused(tmp_path: Pa
         audit_files([tmp_path / "absent.jsonl"])
     with pytest.raises(InvalidInput, match="line 1: the reward 1 is outside of --range 2 3"):
         read(lines(empty, row()), reward_range=(2.0, 3.0))
+
+
+def test_the_weights_of_a_contextual_bandit_are_propensities(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    rows = []
+    for user in range(2_000):
+        share = (0.2, 0.7)[user % 2]  # of the treatment, for two leaves
+        treated = draw.random() < share
+        result = {"variationId": int(treated), "hashValue": f"u{user}", "variationWeights": [1 - share, share]}
+        value = int(draw.random() < (0.75 if treated else 0.6))
+        rows.append({"experiment": {"key": "model"}, "result": result, "timestamp": 1.78e9 + user, "value": value})
+    path = tmp_path / "viewed.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    audit = audit_files([path])
+    assert (audit.shape.name, audit.state, audit.missing) == ("growthbook", "better", ())

@@ -11,15 +11,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from headway.kits.grow import imitation  # noqa: E402
-from headway.kits.grow.imitation import imitate  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
 from headway.kits.grow.learner import learned  # noqa: E402
 from headway.kits.grow.morph.baselines import dense_schedules, fixed_schedule  # noqa: E402
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES  # noqa: E402
-from headway.kits.grow.morph.space import OPS  # noqa: E402
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES, OPS  # noqa: E402
 from headway.kits.grow.morph.taught import TaughtMorph  # noqa: E402
-from headway.kits.grow.training import Training  # noqa: E402
+from headway.kits.grow.training import Training, _fit_critic, imitate  # noqa: E402
 from headway.nouns.errors import InvalidInput  # noqa: E402
 from tests.kits.grow.toy_world import ToyWorld  # noqa: E402
 
@@ -59,13 +56,13 @@ def test_a_run_imitates_once_and_says_how_well() -> None:
 
 def test_the_critic_learns_last_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, Any] = {}
-    fit = imitation._fit_critic
+    fit = _fit_critic
 
     def watched(given: Training) -> None:
         kept.update({name: value.detach().clone() for name, value in given.network.named().items()})
         fit(given)
 
-    monkeypatch.setattr(imitation, "_fit_critic", watched)
+    monkeypatch.setattr("headway.kits.grow.training._fit_critic", watched)
     training = Training(Taught, KNOBS, seed=3)
     imitate(training, "shown")
     now = training.network.named()

@@ -14,13 +14,22 @@ from headway.kits.grow.collect import FactoredStage, Sequences  # noqa: E402
 from headway.kits.grow.factored.space import Observations  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs, network_knobs  # noqa: E402
 from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
-from headway.kits.grow.network import RecurrentNetwork  # noqa: E402
-from headway.kits.grow.objective import chosen, entropy_bonus, lead_shares  # noqa: E402
+from headway.kits.grow.network import RecurrentNetwork, pack  # noqa: E402
 from headway.kits.grow.policy import read  # noqa: E402
-from headway.kits.grow.sequences import pack  # noqa: E402
 from headway.kits.grow.shapes import CRITICS, RecurrentShape  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
-from headway.kits.grow.update import forward, judge, loss, masks_of, minibatches, rescale, update  # noqa: E402
+from headway.kits.grow.update import (  # noqa: E402  # noqa: E402
+    chosen,
+    entropy_bonus,
+    forward,
+    judge,
+    lead_shares,
+    loss,
+    masks_of,
+    minibatches,
+    rescale,
+    update,
+)
 from headway.nouns.errors import Damaged, InvalidInput  # noqa: E402
 from headway.testing import heads_contract  # noqa: E402
 from tests.kits.grow.spaces import MORPH, TOY  # noqa: E402

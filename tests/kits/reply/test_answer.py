@@ -263,7 +263,6 @@ def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversa
     from headway.kits.reply.adapters import read_peft
     from headway.kits.reply.language import LanguageModel
     from headway.nouns.protocols import Learned
-    from headway.project import publish_policy
     from tests.kits.reply.test_adapters_in_use import adapter
 
     model = Path(project.settings.task("tuned").own.base)
@@ -274,7 +273,7 @@ def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversa
     learned = Learned(
         family="language", tensors=tensors, knobs={}, metrics={}, baselines={}, trained_on={}, extra=extra
     )
-    published = publish_policy(project, learned, task="tuned", kind="reply", encoder="", seed=0, why="test")
+    published = project.publish(learned, task="tuned", kind="reply", encoder="", seed=0, why="test")
     project.canary(published.ref, share=0.5, task="tuned")
     authors: dict[str, set[str]] = {}
     for place in range(24):
@@ -297,6 +296,6 @@ def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversa
 
 
 def _raw(decision: str) -> bytes:
-    from headway.nouns.ids import id_bytes
+    from headway.nouns import ids
 
-    return id_bytes(decision)
+    return ids.raw(decision)

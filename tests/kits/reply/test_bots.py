@@ -19,7 +19,7 @@ import pytest
 
 import headway
 from headway.kits.reply.kept import kept_reply
-from headway.nouns.ids import id_bytes
+from headway.nouns import ids
 from tests.conftest import ROOT
 from tests.kits.reply.test_answer import TOML
 from tests.kits.reply.test_worker import working
@@ -69,7 +69,7 @@ def _the_worker_stays(served: Running) -> None:
 
 def thumb(folder: Path, decision: str) -> float | None:
     with headway.open(folder) as project:
-        return project.query.values([id_bytes(decision)]).get(id_bytes(decision), {}).get("thumb")
+        return project.query.values([ids.raw(decision)]).get(ids.raw(decision), {}).get("thumb")
 
 
 def wait_for(look: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ import headway
 from headway.kits.reply.adapters import read_peft
 from headway.kits.reply.comparison import QUESTION, digest
 from headway.nouns.protocols import Learned
-from headway.project import Project, publish_policy
+from headway.project import Project
 from tests.kits.reply.test_adapters_in_use import adapter
 from tests.kits.reply.test_answer import TOML
 from tests.kits.reply.test_worker import working
@@ -37,7 +37,7 @@ def publish_adapter(project: Project, task: str, work: Path, *, seed: int = 0) -
     learned = Learned(
         family="language", tensors=tensors, knobs={}, metrics={}, baselines={}, trained_on={}, extra=extra
     )
-    return publish_policy(project, learned, task=task, kind="reply", encoder="", seed=0, why="test").ref
+    return project.publish(learned, task=task, kind="reply", encoder="", seed=0, why="test").ref
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from headway.kits.reply.ratings import comment, rate
 from headway.nouns.errors import UnknownName
 from headway.nouns.protocols import Learned
 from headway.observe.erase import DeletionFilter
-from headway.project import Project, publish_policy
+from headway.project import Project
 
 QUESTION = "Why did Zebulon leave?"
 
@@ -28,7 +28,7 @@ def publish(project: Project) -> None:
     learned = Learned(
         family="language", tensors={"lora": np.ones(4, np.float32)}, knobs={}, metrics={}, baselines={}, trained_on={}
     )
-    publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=0, why="test")
+    project.publish(learned, task="reply", kind="reply", encoder="", seed=0, why="test")
 
 
 @pytest.fixture

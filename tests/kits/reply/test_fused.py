@@ -14,7 +14,7 @@ import torch
 from headway.kits.models.language import Prompt
 from headway.kits.reply import fusing
 from headway.kits.reply.client import LanguageWorker
-from headway.kits.reply.engines.paged import BlockPool, PagedCache
+from headway.kits.reply.engines.openvino import BlockPool, PagedCache
 from headway.kits.reply.language import LanguageModel, RunningBatch
 from headway.nouns.errors import Conflict, UnknownName
 from tests.kits.reply.test_adapters_in_use import TEXTS, adapter, by_peft
@@ -157,7 +157,7 @@ def test_a_pool_grows_keeps_what_it_has_and_takes_blocks_back() -> None:
     cache = PagedCache(blocks, "")
     with pytest.raises(IndexError):
         cache.keep(torch.tensor([0]))
-    from headway.kits.reply.engines.paged import PagedRow
+    from headway.kits.reply.engines.openvino import PagedRow
 
     cache.rows.extend([PagedRow(), PagedRow()])
     blocks.extend(cache.rows[0], 9)
@@ -181,7 +181,7 @@ def test_a_pool_grows_keeps_what_it_has_and_takes_blocks_back() -> None:
 
 
 def test_a_pool_is_small_again_after_a_burst() -> None:
-    from headway.kits.reply.engines.paged import PagedRow
+    from headway.kits.reply.engines.openvino import PagedRow
 
     blocks = pool()
     burst, alone = [PagedRow() for _ in range(20)], PagedRow()

@@ -12,8 +12,8 @@ import pytest
 
 import headway
 from headway.kits.models.language import Prompt
+from headway.kits.reply.commands.compare import agreement, judge_pairs, judged, required
 from headway.kits.reply.comparison import BlindPair
-from headway.kits.reply.judge import agreement, judge_pairs, judged, required
 from headway.nouns.errors import Conflict
 from headway.project import Project
 from tests.kits.reply.test_shaping import said

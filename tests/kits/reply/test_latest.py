@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headway
-from headway.kits.reply.latest import comparisons, latest_even_pairs, latest_rewards
+from headway.kits.reply.duels import comparisons, latest_even_pairs, latest_rewards
 from headway.observe.sqlite import SQLite
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.reply.checks import quality_checks
+from headway.kits.reply.policy import quality_checks
 from headway.kits.reply.probes import PROBES, ReplyStatistics, repetition, statistics_of
 from headway.kits.reply.rewards import Style, length, relevance
 from headway.kits.reply.safety import LinearDetector, flagged, flags

@@ -17,11 +17,11 @@ import pytest
 import headway
 from headway.kits.reply import duels
 from headway.kits.reply.comparison import digest
-from headway.kits.reply.learn.anchors import JUDGING
-from headway.kits.reply.vote_tally import vote_tally
+from headway.kits.reply.preference import vote_tally
+from headway.kits.reply.probes import JUDGING
 from headway.nouns.errors import Conflict, UnknownName
 from headway.nouns.protocols import Learned
-from headway.project import Project, publish_policy
+from headway.project import Project
 from headway.promote.one_key import with_key_checks
 from headway.prove.sequential import e_process
 
@@ -41,7 +41,7 @@ def publish_candidate(project: Project, task: str, *, seed: int = 0) -> str:
         family="language", tensors={"lora": np.full(4, seed + 1, np.float32)}, knobs={}, metrics={}, baselines={},
         trained_on={},
     )  # fmt: skip
-    return publish_policy(project, learned, task=task, kind="reply", encoder="", seed=seed, why="test").ref
+    return project.publish(learned, task=task, kind="reply", encoder="", seed=seed, why="test").ref
 
 
 @pytest.fixture

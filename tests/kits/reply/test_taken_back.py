@@ -10,7 +10,6 @@ import pytest
 import headway
 from headway.nouns.protocols import Learned
 from headway.project import Project
-from headway.project.publish import publish_policy
 
 NAME = "base_model.model.model.layers.0.self_attn.q_proj"
 GOOD = {
@@ -35,7 +34,7 @@ def adapter(project: Project, seed: int) -> str:
     learned = Learned(
         family="language", tensors=tensors, knobs={}, metrics={}, baselines={}, trained_on={}, extra=extra
     )  # fmt: skip
-    return publish_policy(project, learned, task="reply", kind="reply", encoder="", seed=seed, why="a test").ref
+    return project.publish(learned, task="reply", kind="reply", encoder="", seed=seed, why="a test").ref
 
 
 def vote(project: Project, ref: str, wins: int, losses: int, against: str = "base@0") -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headway.kits.offline.packs import verify
-from headway.kits.offline.played import played_summary
+from headway.kits.offline.packs import played_summary, verify
 from headway.kits.simulator import ACTIONS
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.outcomes import outcomes

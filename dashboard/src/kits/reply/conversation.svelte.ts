@@ -21,7 +21,8 @@ export class Exchange {
   writing = $state(false);
   mine = $state.raw<ReplyRating>(UNRATED);
   problem = $state.raw<Problem>();
-  #sending: Promise<void> = Promise.resolve();
+  #named: () => void = () => undefined;
+  #sending = new Promise<void>((named) => (this.#named = named)); // what is said of a reply waits until it is stored
   #unsent = 0;
 
   constructor(prompt: string) {
@@ -30,7 +31,7 @@ export class Exchange {
 
   static of(row: Reply): Exchange {
     const exchange = new Exchange(row.prompt);
-    exchange.id = row.id;
+    exchange.stored(row.id);
     exchange.text = row.text;
     exchange.policy = row.policy;
     exchange.tokens = row.tokens;
@@ -39,6 +40,11 @@ export class Exchange {
     exchange.cut = row.finish === "length";
     exchange.mine = row.mine;
     return exchange;
+  }
+
+  stored(id: string): void {
+    this.id = id;
+    this.#named();
   }
 
   get rated(): boolean {
@@ -67,7 +73,6 @@ export class Exchange {
   }
 
   #send(shown: ReplyRating, request: (path: string) => Promise<ReplyRating>): void {
-    if (!this.id) return;
     const before = this.mine;
     this.mine = shown;
     this.problem = undefined;
@@ -136,7 +141,7 @@ export class Conversation {
   }
 
   #finish(exchange: Exchange, reply: GeneratedReply): void {
-    exchange.id = reply.id;
+    exchange.stored(reply.id);
     exchange.text = reply.text;
     exchange.policy = reply.policy;
     exchange.tokens = reply.completion_tokens;

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from headway.decide import explore
-from headway.nouns import InvalidInput, Learned, Opinions, knob
+from headway.nouns import Learned, Opinions, errors, knob
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class TallyLearner:
                     cell[0], cell[1] = cell[0] + row.reward, cell[1] + 1
                     rewards.append(row.reward)
         if not rewards:
-            raise InvalidInput("No decision has a reward.", code="nothing_to_learn", hint="Send signals first.")
+            raise errors.InvalidInput("No decision has a reward.", code="nothing_to_learn", hint="Send signals first.")
         default, cells = float(np.mean(rewards)), sorted(sums)
         means = [(sums[cell][0] + own.prior * default) / (sums[cell][1] + own.prior) for cell in cells]
         return Learned(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")
@@ -154,8 +154,8 @@ def _quoted(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _odd(path: Path, why: str) -> InvalidInput:
-    return InvalidInput(
+def _odd(path: Path, why: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{str(path)!r} is left alone: {why}.",
         code="bad_configuration",
         hint="Repair the file, or run without --write and copy what is printed.",

@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _SESSIONS = ("episode", "session_id", "sessionId", "conversation_id", "thread_id", "thread-id")
 _KEYS = ("key", "tool_use_id", "toolUseId", "tool_call_id", "generation_id")
@@ -61,7 +61,7 @@ class HookReport:
 def read(body: object, tests: Sequence[str] = ()) -> HookReport:
     """Read a hook's JSON. `tests` are prefixes of further commands that run tests."""
     if not isinstance(body, Mapping):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The hook's input is {type(body).__name__}, expected a JSON object.",
             code="bad_hook",
             hint="`headway hook --help` shows the accepted formats.",
@@ -197,8 +197,8 @@ def _number(name: str, value: object) -> float:
     raise _bad(name, value, "a finite number or true or false")
 
 
-def _bad(name: str, value: object, expected: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(name: str, value: object, expected: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{name!r} is {str(value)[:60]!r}, expected {expected}.",
         code="bad_hook",
         hint="`headway hook --help` shows the accepted formats.",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from headway.kits.next_action import Ranked, asked_about, rank as ranked
-from headway.nouns import HeadwayError, MissingExtra, document
+from headway.nouns import document, errors
 from headway.project import Project
 
 try:
@@ -21,7 +21,7 @@ try:
     from mcp.types import ToolAnnotations
     from pydantic import Field
 except ModuleNotFoundError as error:
-    raise MissingExtra("`headway mcp`", "mcp", "mcp") from error
+    raise errors.MissingExtra("`headway mcp`", "mcp", "mcp") from error
 
 RATER = "mcp"
 _INSTRUCTIONS = (
@@ -49,7 +49,7 @@ def _with_errors(tool: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values: Any, **named: Any) -> Any:
         try:
             return tool(*values, **named)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             raise ToolError(f"{error.code}: {error}") from error
 
     return call

@@ -11,6 +11,6 @@ KIT = Kit(
     name="alerts",
     summary="Tell a webhook or a command about alarms.",
     needs=("models", "proxy"),
-    tables={"alerts": "headway.kits.alerts.settings:AlertSettings"},
+    tables={"alerts": "headway.kits.alerts.alerts:AlertSettings"},
     tellers={"alerts": "headway.kits.alerts.alerts:Alerts"},
 )

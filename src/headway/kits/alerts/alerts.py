@@ -21,17 +21,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
-from headway.client import exit_words, run
-from headway.kits.alerts.settings import AlertSettings
+from headway.client import run
 from headway.kits.models import CallFailed, Outgoing
 from headway.kits.proxy import BEGUN, ENDED, tell, told
-from headway.nouns import Alarm, Clock, HeadwayError, Outage, document, rfc3339
+from headway.nouns import Alarm, Clock, Outage, document, errors, rfc3339
 from headway.observe import Job, Jobs
 from headway.project import Project
+from headway.settings import Url, Variable
 
 logger = logging.getLogger("headway.loop")
 KIND = "alert"
@@ -152,7 +153,7 @@ class Alerts:
             body["summary"] = f"told {' and '.join(results) or 'nobody: [alerts] is empty'}"
         try:
             self._jobs.finish(sending.job.job, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             logger.warning("alert not recorded: %s", error)
         return True
 
@@ -249,4 +250,13 @@ def _run(words: Sequence[str], body: bytes, timeout_s: float) -> str:
         return f"cannot be started ({error.strerror})"
     if output.timed_out:
         return f"did not end within {timeout_s:g} s"
-    return "ok" if output.status == 0 else f"ended with {exit_words(output.status)}"
+    return "ok" if output.status == 0 else f"ended with {output.ended}"
+
+
+class AlertSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whom the background loop tells about an alarm."""
+
+    webhook: Url = ""  # gets a POST with JSON
+    key_env: Variable = ""  # the variable with its bearer key
+    command: tuple[str, ...] = ()  # gets the sentence as its last argument and the JSON as its standard input
+    timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0  # of each

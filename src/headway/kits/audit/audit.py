@@ -18,7 +18,7 @@ from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape, shape_named
 from headway.kits.data import digest_of
-from headway.nouns import Floats, InvalidInput
+from headway.nouns import Floats, errors
 from headway.prove import About
 
 SHARES = (0.05, 0.1, 0.3)
@@ -198,7 +198,7 @@ def _columns(paths: Sequence[Path], shape: LogShape, options: AuditOptions) -> t
 def _check_model(fields: set[str]) -> None:
     """A reward model's estimates come together, or not at all."""
     if lacking := [name for name in MODEL if name not in fields]:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The log has estimates of a reward model, but not {', '.join(lacking)}.",
             code="bad_log_column",
             hint=f"Add {lacking[0]}, or leave out every column model_estimate_*.",
@@ -213,7 +213,7 @@ def _range(log: AuditLog, options: AuditOptions) -> tuple[float, float]:
         return (0.0, 1.0) if low >= 0.0 and 0.2 < high <= 1.0 else (-_round(-low), _round(high) or float(low >= 0.0))
     low, high = options.reward_range
     if not low < high:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"--range {low:g} {high:g} is empty.",
             code="bad_log_value",
             hint="Write --range LOWEST HIGHEST.",

@@ -19,7 +19,7 @@ from headway.kits.audit.evidence import ROWS, ForeignChunk, from_chunks
 from headway.kits.audit.log import MOST_MIXED, AuditLog
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import MODEL
-from headway.nouns import Diagnostic, Evidence, Floats, InvalidInput, UnknownName, Verdict, did_you_mean
+from headway.nouns import Diagnostic, Evidence, Floats, Verdict, errors
 from headway.promote import gate
 from headway.prove import About, Checks, Log, RowOrigin
 
@@ -103,7 +103,7 @@ def _default_pair(log: AuditLog, options: AuditOptions) -> ComparedPairs | None:
 
 def _bounded(arms: list[int]) -> None:
     if len(arms) > MOST_ARMS:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The log has {len(arms):,} different actions.",
             code="bad_log_column",
             hint="Name the field with the action (--action FIELD), or the one to compare with (--against ACTION).",
@@ -129,8 +129,10 @@ def _named(log: AuditLog, name: str | None) -> ComparedPolicy:
     if name in log.columns:
         return ComparedPolicy(name=name, column=name)
     known = [LOGGED, *log.arms]
-    raise UnknownName(
-        f"{name!r} is not an action of the log or a field of it.", code="bad_log_column", hint=did_you_mean(name, known)
+    raise errors.UnknownName(
+        f"{name!r} is not an action of the log or a field of it.",
+        code="bad_log_column",
+        hint=errors.did_you_mean(name, known),
     )
 
 
@@ -148,7 +150,7 @@ def compared(log: AuditLog, pairs: ComparedPairs, options: AuditOptions, about: 
     comparisons = []
     for policy, against in pairs.pairs:
         if policy == against:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{policy.name} cannot be compared with itself.", code="bad_log_column", hint="Name another --against."
             )
         of = replace(

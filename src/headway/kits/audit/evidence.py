@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, log
+from math import inf, log, sqrt
+from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.kits.audit import estimators
-from headway.nouns import Diagnostic, Estimate, Evidence, Floats, InvalidInput
-from headway.prove import About, Bets, Checks, Floors, ScoreTally, missing_width
+from headway.nouns import Diagnostic, Estimate, Evidence, Floats, errors
+from headway.prove import About, Bets, Checks, Floors, ScoreTally, bootstrap, missing_width
 
 ROWS = 50_000  # of a chunk
 
@@ -49,7 +50,7 @@ class _ForeignProof:
     def __init__(self, about: About) -> None:
         self.about = about
         self.tally, self.checks = ScoreTally(1), Checks(1, 0)
-        self.running = estimators.RunningEstimates(compared=True)
+        self.running = RunningEstimates(compared=True)
         self.kept: list[tuple[Floats, ...]] | None = []
         self.curve: list[tuple[int, float, float, float]] = []
         self.rows, self.rewarded, self.total = 0, 0, 0.0
@@ -162,7 +163,7 @@ class _ForeignProof:
     def evidence(self, floors: Floors) -> Evidence:
         about, tally = self.about, self.tally
         if tally.n == 0:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{about.task!r} has no row with a reward.", code="no_evidence", hint="Name its column with --reward."
             )
         n = self.better.n
@@ -228,20 +229,112 @@ class _ForeignProof:
         return mean, abs(mean - 1.0) / error if error > 0.0 else inf
 
     def _shown(self) -> tuple[Estimate, dict[str, Estimate]]:
-        method: estimators.Method = "dr" if self.model else "snips"
+        method: Method = "dr" if self.model else "snips"
         values = {f"candidate ({name})": self._one(name) for name in ("ips", "snips", *(("dr",) if self.model else ()))}
         if self.kept is None:
             return self.running.estimate(method), values
         reward, ours, theirs, fitted, mine, other = (np.concatenate(column) for column in zip(*self.kept, strict=True))
         seed = self.about.seed
-        first = estimators.rows(method, reward=reward, weight=ours, direct=mine, fitted=fitted)
-        second = estimators.rows(method, reward=reward, weight=theirs, direct=other, fitted=fitted)
+        first = rows(method, reward=reward, weight=ours, direct=mine, fitted=fitted)
+        second = rows(method, reward=reward, weight=theirs, direct=other, fitted=fitted)
         ess = self.checks.ess(0)
-        shown = estimators.estimate_rows(first - second, method=method, ess=ess, seed=seed)
-        values["candidate"] = estimators.estimate_rows(first, method=method, ess=ess, seed=seed)
-        values["current"] = estimators.estimate_rows(second, method=method, ess=self.checks.ess(1), seed=seed)
-        values["behaviour"] = estimators.estimate_rows(reward, method="mean", ess=float(reward.size), seed=seed)
+        shown = estimate_rows(first - second, method=method, ess=ess, seed=seed)
+        values["candidate"] = estimate_rows(first, method=method, ess=ess, seed=seed)
+        values["current"] = estimate_rows(second, method=method, ess=self.checks.ess(1), seed=seed)
+        values["behaviour"] = estimate_rows(reward, method="mean", ess=float(reward.size), seed=seed)
         return shown, values
 
-    def _one(self, method: estimators.Method) -> Estimate:
+    def _one(self, method: Method) -> Estimate:
         return self.running.candidate().estimate(method)
+
+
+Method = Literal["ips", "snips", "dr"]
+LEVEL = 0.95
+
+
+def rows(method: Method, *, reward: Floats, weight: Floats, direct: Floats, fitted: Floats) -> Floats:
+    """[n]; numbers whose mean is the estimate. `weight` is π(A)/μ(A), `direct` Σ_a π(a) q(a), `fitted` q(A).
+
+    With w = π(A|x)/μ(A|x), m = Σ_a π(a|x) q(x, a) and e = r − q(x, A):
+
+        IPS    mean(w r)              Horvitz and Thompson (1952)
+        SNIPS  Σ w r / Σ w            Swaminathan and Joachims (2015)
+        DR     mean(m + w e)          Dudík, Langford and Li (2011)
+
+    The mean of the rows is the estimate and their variance is the estimate's (the self-normalised one is linearised).
+    """
+    if method == "ips":
+        return weight * reward
+    if method == "snips":
+        mean = float(weight @ reward) / float(weight.sum())
+        return mean + weight * (reward - mean) / float(weight.mean())
+    return direct + weight * (reward - fitted)
+
+
+def estimate_rows(values: Floats, *, method: str, ess: float, seed: int = 0) -> Estimate:
+    """The mean of per-decision numbers with its bootstrap interval."""
+    low, high = bootstrap(values, level=LEVEL, seed=seed)
+    mean = float(values.mean()) if values.size else 0.0
+    return Estimate(value=mean, low=low, high=high, n=values.size, ess=ess, method=method, level=LEVEL)
+
+
+class RunningEstimates:
+    """All estimators of one policy, or of a paired difference, over chunks: sums of products, no rows kept.
+
+    Every estimator is a smooth function of the means of z = (w, w r, m, w e), for both policies where there are two,
+    so that Σz and Σzzᵀ give all of them with delta-method intervals.
+    """
+
+    def __init__(self, *, compared: bool = False) -> None:
+        width = 8 if compared else 4
+        self.n = 0
+        self.total = np.zeros(width)
+        self.product = np.zeros((width, width))
+        self.square = np.zeros(2)  # Σw² of each policy
+
+    def add(
+        self,
+        *,
+        reward: Floats,
+        weight: Floats,
+        direct: Floats,
+        fitted: Floats,
+        baseline: tuple[Floats, Floats] | None = None,  # w and m of the current policy
+    ) -> None:
+        columns = []
+        for position, (w, m) in enumerate([(weight, direct)] + ([baseline] if baseline is not None else [])):
+            columns += [w, w * reward, m, w * (reward - fitted)]
+            self.square[position] += float(w @ w)
+        z = np.stack(columns, axis=1)
+        self.n += reward.size
+        self.total += z.sum(axis=0)
+        self.product += z.T @ z
+
+    def candidate(self) -> RunningEstimates:
+        """The sums of the candidate alone."""
+        alone = RunningEstimates()
+        alone.n, alone.total, alone.product, alone.square = self.n, self.total[:4], self.product[:4, :4], self.square
+        return alone
+
+    def estimate(self, method: Method) -> Estimate:
+        """The estimate so far, with a normal interval."""
+        mean = self.total / self.n
+        cov = (self.product / self.n - np.outer(mean, mean)) * (self.n / max(self.n - 1, 1))
+        value, slope = 0.0, np.zeros_like(mean)
+        for start, sign in zip(range(0, mean.size, 4), (1.0, -1.0), strict=False):
+            part, gradient = _delta(method, mean[start : start + 4])
+            value += sign * part
+            slope[start : start + 4] = sign * gradient
+        wide = NormalDist().inv_cdf(0.5 + LEVEL / 2.0) * sqrt(max(0.0, float(slope @ cov @ slope)) / self.n)
+        ess = float(self.total[0] ** 2 / self.square[0]) if self.square[0] > 0.0 else 0.0
+        return Estimate(value=value, low=value - wide, high=value + wide, n=self.n, ess=ess, method=method, level=LEVEL)
+
+
+def _delta(method: Method, z: Floats) -> tuple[float, Floats]:
+    """An estimator and its gradient at the means (w, w r, m, w e)."""
+    w, wr, m, we = (float(part) for part in z)
+    if method == "ips":
+        return wr, np.array([0.0, 1.0, 0.0, 0.0])
+    if method == "snips":
+        return wr / w, np.array([-wr / w**2, 1.0 / w, 0.0, 0.0])
+    return m + we, np.array([0.0, 0.0, 1.0, 1.0])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.rows import LISTED, Choice, ChoiceOutcome, LogRows
 from headway.kits.audit.shape import LogShape
-from headway.nouns import Floats, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import Floats, errors
 
 MOST_MIXED = 0.01  # share of units that were assigned several actions
 
@@ -48,7 +48,7 @@ def log_of(rows: LogRows, shape: LogShape, options: AuditOptions) -> AuditLog:
     choices, early = _joined(rows, name, shape)
     units, mixed = _units(choices, summed=shape.outcome is not None and shape.outcome.several == "sum")
     if not units:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"Every {shape.unit_name} of the log has several actions.",
             code="no_evidence",
             hint="Keep the rows of one decision each: --where FIELD=VALUE.",
@@ -93,14 +93,14 @@ def log_of(rows: LogRows, shape: LogShape, options: AuditOptions) -> AuditLog:
 def _require(rows: LogRows, shape: LogShape, options: AuditOptions) -> None:
     if not rows.choices:
         left = f" ({rows.filtered:,} rows do not match --where)" if rows.filtered else ""
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The log has no choice to audit{left}.",
             code="no_evidence",
             hint=f"The format is {shape.name}: name another with --format, or the field of the action with --action.",
         )
     if len(rows.one_of) > 1 and shape.one_of[0] not in options.where:
         known = ", ".join(list(rows.one_of)[:5])
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The log has several of {shape.one_of[0]}: {known}.",
             code="bad_log_column",
             hint=f"Audit one: --where {shape.one_of[0]}={next(iter(rows.one_of))}",
@@ -113,12 +113,12 @@ def _outcome_name(rows: LogRows, options: AuditOptions) -> str:
     if wanted is not None:
         if wanted not in rows.names and all(choice.reward is None for choice in rows.choices):
             known = [*rows.names, *rows.fields]
-            raise UnknownName(
-                f"No row has a reward {wanted!r}.", code="bad_log_column", hint=did_you_mean(wanted, known)
+            raise errors.UnknownName(
+                f"No row has a reward {wanted!r}.", code="bad_log_column", hint=errors.did_you_mean(wanted, known)
             )
         return wanted
     if len(rows.names) > 1:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The outcomes have several names: {', '.join(sorted(rows.names)[:8])}.",
             code="bad_log_column",
             hint=f"Name the one that is the reward: --reward {min(rows.names)}",
@@ -184,7 +184,7 @@ def _with_propensity(units: list[Choice], options: AuditOptions) -> tuple[list[C
     start = known.index(True)
     gaps = [unit for unit in units[start:] if unit.propensity is None]
     if gaps and not options.skip_invalid:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{gaps[0].place}: the propensity is missing ({len(gaps):,} such rows).",
             code="bad_log_value",
             hint="Nothing was estimated. Log it for every choice; rows without one are not a random part of the log. "
@@ -202,7 +202,7 @@ def _arms(units: Sequence[Choice], options: AuditOptions) -> tuple[str, ...]:
     if isinstance(options.split, Mapping):
         arms.update(options.split)
     if isinstance(options.split, float) and abs(options.split * len(arms) - 1.0) > 0.01:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"--propensity {options.split:g} is an even split of {1.0 / options.split:.3g}, but the log has "
             f"{len(arms)} actions: {', '.join(sorted(arms)[:8])}.",
             code="bad_pair",
@@ -227,7 +227,7 @@ def _rewards(units: Sequence[Choice], options: AuditOptions) -> Floats:
     low, high = options.reward_range or (-np.inf, np.inf)
     for unit in units:
         if unit.reward is not None and not low <= unit.reward <= high:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{unit.place}: the reward {unit.reward:g} is outside of --range {low:g} {high:g}.",
                 code="bad_log_value",
                 hint="Nothing was estimated. Give the range that every reward is in, or correct the row.",

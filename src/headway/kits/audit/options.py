@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Split = float | Mapping[str, float] | None
 
@@ -48,7 +48,7 @@ def split_of(words: Sequence[str]) -> tuple[str | None, Split]:
             return None, probability
         by_arm[name] = probability
     if by_arm and abs(sum(by_arm.values()) - 1.0) > 1e-6:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The declared propensities sum to {sum(by_arm.values()):g}, not to 1.",
             code="bad_pair",
             hint="Name every arm: --propensity small=0.8 --propensity large=0.2.",
@@ -56,8 +56,8 @@ def split_of(words: Sequence[str]) -> tuple[str | None, Split]:
     return None, by_arm or None
 
 
-def _bad(word: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(word: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"--propensity {word[:80]!r} is not a field, a probability or ACTION=PROBABILITY.",
         code="bad_pair",
         hint="Write --propensity metadata.p, --propensity 0.5, or --propensity small=0.8 --propensity large=0.2.",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headway.kits.audit.audit import Audit
 from headway.kits.audit.compare import AuditComparison
-from headway.prove import Page, page_of
+from headway.prove import Page
 
 WORDS = {"better": "better", "worse": "worse", "undecided": "too early", "cannot tell": "cannot tell"}
 _STATES = {"better": "pass", "worse": "worse", "undecided": "wait", "cannot tell": "refused"}
@@ -29,7 +29,7 @@ def audit_page(audit: Audit) -> Page:
 
 
 def _with_evidence(audit: Audit, lead: AuditComparison) -> Page:
-    page = page_of(lead.verdict)
+    page = Page.of(lead.verdict)
     names = {"the new policy": lead.policy.name, "the current policy": lead.against.name}
     return replace(
         page,
@@ -134,7 +134,7 @@ def _compared(comparison: AuditComparison) -> tuple[str, str]:
     name = f"{comparison.policy.name} against {comparison.against.name}"
     answer = _ANSWERS.get(verdict.state, verdict.state)
     if verdict.disowned or evidence.bounds is None:
-        return name, f"{answer}: {page_of(verdict).reasons[0]}"
+        return name, f"{answer}: {Page.of(verdict).reasons[0]}"
     value, (low, high) = evidence.difference.value, evidence.bounds
     return name, f"{answer}: {value:+.3f}, between {low:+.3f} and {high:+.3f}, however often you check"
 

@@ -13,7 +13,7 @@ from typing import Any
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.shape import SHAPES, LogShape, first_of, look
 from headway.kits.data import Problem, Wrong, kind_of, parsed_time, rows_of, shown
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 # A reward model's estimates: of the logged action, of the audited policy (Σ_a π(a) q(a)), and of the other policy
 MODEL = ("model_estimate_logged", "model_estimate_target", "model_estimate_baseline")
@@ -100,9 +100,9 @@ def read_rows(paths: Sequence[Path], shape: LogShape, options: AuditOptions, col
     return rows
 
 
-def _invalid(place: str, wrong: Wrong) -> InvalidInput:
+def _invalid(place: str, wrong: Wrong) -> errors.InvalidInput:
     cure = wrong.cure or "Correct the row, or leave such rows out with --on-error skip."
-    return InvalidInput(f"{place}: {wrong.message}", code="bad_log_value", hint=f"Nothing was estimated. {cure}")
+    return errors.InvalidInput(f"{place}: {wrong.message}", code="bad_log_value", hint=f"Nothing was estimated. {cure}")
 
 
 def _add(

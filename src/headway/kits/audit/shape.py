@@ -112,7 +112,8 @@ def _langfuse(row: Row) -> bool:
 
 
 def _growthbook(row: Row) -> bool:
-    return "variation_id" in row or "variationId" in row
+    result = row.get("result")
+    return "variation_id" in row or "variationId" in row or (isinstance(result, Mapping) and "variationId" in result)
 
 
 def _openai(row: Row) -> bool:
@@ -125,6 +126,7 @@ _ROWS: Mapping[str, Callable[[Row], bool]] = {
     "growthbook": _growthbook,
     "langfuse": _langfuse,
     "litellm": _litellm,
+    "lynkr": lambda row: "propensity" in row and "candidates" in row and "provider" in row and "model" in row,
     "openai": _openai,
     "columns": lambda _row: True,
 }

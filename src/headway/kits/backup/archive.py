@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 
 from headway.files import open_regular, read_regular
-from headway.nouns import Conflict, Damaged, InvalidInput
+from headway.nouns import errors
 from headway.observe import Database
 
 HOME, STORE, SETTINGS, MANIFEST = ".headway", ".headway/headway.db", "headway.toml", "manifest.json"
@@ -55,7 +55,7 @@ class BackupContent:
 def write_backup(database: Database, folder: Path, target: Path) -> BackupContent:
     """Copy the project in a folder into one file."""
     if database.engine != "sqlite":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The store is PostgreSQL, which has its own tools for backups.",
             code="backup_postgres",
             hint=f"Use pg_dump for the database and copy {folder / HOME / 'policies'}, or copy the rows into an SQLite "
@@ -79,8 +79,8 @@ def write_backup(database: Database, folder: Path, target: Path) -> BackupConten
         scratch.unlink(missing_ok=True)
 
 
-def _exists(target: Path) -> Conflict:
-    return Conflict(
+def _exists(target: Path) -> errors.Conflict:
+    return errors.Conflict(
         f"{str(target)!r} exists already, and a backup overwrites nothing.",
         code="file_exists",
         hint="Name another file, or move this one away.",
@@ -117,14 +117,14 @@ def _copy_store(store: Path, target: Path) -> int:
         copy.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
         problems = [row[0] for row in copy.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
         if problems:
-            raise Damaged(
+            raise errors.Damaged(
                 f"The store {str(store)!r} is damaged: {'; '.join(problems)}.",
                 code="store_damaged",
                 hint="No backup was written. `headway doctor` says more.",
             )
         return int(copy.execute("SELECT COUNT(*) FROM decisions").fetchone()[0])
     except sqlite3.DatabaseError as error:
-        raise Damaged(
+        raise errors.Damaged(
             f"The store {str(store)!r} cannot be read: {error}.",
             code="store_damaged",
             hint="No backup was written. `headway doctor` says more.",
@@ -181,7 +181,7 @@ class _HashingReader:
 def read_backup(source: Path, folder: Path) -> BackupContent:
     """Make a folder the project of a backup, after every byte was compared with its hash."""
     if os.path.lexists(folder / HOME):
-        raise Conflict(
+        raise errors.Conflict(
             f"There is a project in {str(folder.resolve())!r} already, and a restore overwrites nothing.",
             code="project_exists",
             hint="Restore into another folder: headway -C restored restore FILE",
@@ -303,7 +303,7 @@ def _put_settings(settings: Path, target: Path) -> None:
         settings.replace(target)
         target.chmod(0o644)
     elif read_regular(target) != text:
-        raise Conflict(
+        raise errors.Conflict(
             f"{str(target)!r} exists and differs from the one in the backup.",
             code="file_exists",
             hint="Move it away first, or restore into an empty folder.",
@@ -324,8 +324,8 @@ def _count(source: Path, store: Path) -> int:
         connection.close()
 
 
-def _broken(source: Path, why: str) -> Damaged:
-    return Damaged(
+def _broken(source: Path, why: str) -> errors.Damaged:
+    return errors.Damaged(
         f"{str(source)!r} is not a whole backup: {why}.",
         code="backup_damaged",
         hint="Nothing was restored. Use another backup.",

@@ -52,7 +52,11 @@ if TYPE_CHECKING:
         detect as detect,
         read as read,
     )
-    from headway.kits.data.importer import ImportReport as ImportReport, import_file as import_file
+    from headway.kits.data.importer import (
+        ImportReport as ImportReport,
+        RecordIntake as RecordIntake,
+        import_file as import_file,
+    )
     from headway.kits.data.records import (
         ImportedSignal as ImportedSignal,
         Options as Options,
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
         Row as Row,
         Skipped as Skipped,
     )
+    from headway.kits.data.store_records import Origin as Origin, RecordWriter as RecordWriter
     from headway.kits.data.training_rows import TransformReport as TransformReport, transform as transform
 else:
     __all__, __getattr__ = door(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.kits.data.formats import Format
 from headway.kits.data.records import Options, Problem, Record, Skipped
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _STRANGE: tuple[dict[str, Any], ...] = ({}, {"something": "else"}, {"id": None, "action": [], "reward": "much"})
 
@@ -68,6 +68,6 @@ def _survives(format: Format, options: Options) -> None:
     items = list(format.read([broken], options))
     assert items == [broken], f"{format.name} does not pass on a line that could not be read: {items}"
     for row in _STRANGE:
-        with suppress(InvalidInput):  # options that do not fit the file are refused as a whole
+        with suppress(errors.InvalidInput):  # options that do not fit the file are refused as a whole
             for item in format.read([(1, dict(row))], options):
                 assert isinstance(item, (Record, Skipped, Problem)), f"{format.name} gives {item!r}"

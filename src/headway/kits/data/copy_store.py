@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from headway.nouns import Conflict, Progress
+from headway.nouns import Progress, errors
 from headway.observe import Database, Row, StoreTable
 
 _PAGE = 2000
@@ -78,7 +78,7 @@ def copy(source: Database, target: Database, *, progress: Progress | None = None
         rows[name], digests[name] = _digest(source, name, table, size)
         target_digest = _digest(target, name, table, size)
         if target_digest != (rows[name], digests[name]):
-            raise Conflict(
+            raise errors.Conflict(
                 f"{name} differs: {rows[name]:,} rows in the source, {target_digest[0]:,} in the target.",
                 code="copy_differs",
                 hint="A store was changed during the copy. Stop its writers and copy again; the copy resumes.",
@@ -93,7 +93,7 @@ def check_apart(source: Database, target: Database) -> None:
     """Raise Conflict if both are one store; before they are locked: the second lock would wait for the first."""
     files = source.engine == target.engine == "sqlite"
     if Path(source.name).samefile(target.name) if files else source.name == target.name:
-        raise Conflict(
+        raise errors.Conflict(
             f"{source.name} is both the source and the target.",
             code="copy_onto_itself",
             hint="Name another file, folder or URL as the target. Nothing was written.",
@@ -107,7 +107,7 @@ def _check_same(source: Database, target: Database, name: str, table: StoreTable
         there = {tuple(row[place] for place in same) for row in source.query(*_range(name, table, low, high))}
         for row in rows:
             if tuple(row[place] for place in same) not in there:
-                raise Conflict(
+                raise errors.Conflict(
                     f"{target.name} already holds other data: {name} {_key(table, row)!r} is not in {source.name}.",
                     code="copy_not_empty",
                     hint="Copy into an empty store. Nothing was written.",

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from headway.files import open_regular
 from headway.kits.data.cell import guarded
-from headway.nouns import Conflict, InvalidInput, MissingExtra
+from headway.nouns import errors
 from headway.observe import Database, dumps
 
 FORMATS = ("jsonl", "parquet", "csv")
@@ -28,7 +28,7 @@ FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format
 def replacing(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
     """A temporary file next to `path` that replaces it if the block succeeds, and is deleted if it fails."""
     if path.exists() and not overwrite:
-        raise Conflict(
+        raise errors.Conflict(
             f"{str(path)!r} already exists.", code="file_exists", hint="Choose another name, or overwrite it (--force)."
         )
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}-", dir=path.parent)  # mode 0600
@@ -57,7 +57,7 @@ def writing(
         with path.open("w", encoding="utf-8", newline="") as file:
             yield _jsonl(file) if format == "jsonl" else _csv(file)
     else:
-        raise InvalidInput(f"The format is {format!r}, expected one of {', '.join(FORMATS)}.", code="bad_format")
+        raise errors.InvalidInput(f"The format is {format!r}, expected one of {', '.join(FORMATS)}.", code="bad_format")
 
 
 def _jsonl(file: IO[str]) -> Write:
@@ -90,7 +90,7 @@ def _parquet(path: Path) -> Iterator[Write]:
         import pyarrow as arrow
         from pyarrow import parquet
     except ModuleNotFoundError:
-        raise MissingExtra("Writing Parquet", "pyarrow", "parquet") from None
+        raise errors.MissingExtra("Writing Parquet", "pyarrow", "parquet") from None
     text, real = arrow.string(), arrow.float64()
     signal = arrow.struct([(name, real if name == "value" else text) for name in _SIGNAL])
     special: Mapping[str, Any] = {

@@ -26,7 +26,7 @@ from typing import Any
 from headway.files import open_regular
 from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
 from headway.kits.data.headway_format import as_text, having_details
-from headway.nouns import Decision, Progress, Source, Unavailable, episode_id, id_bytes, id_text
+from headway.nouns import Decision, Progress, Source, errors, ids
 from headway.observe import STATUSES, Database, DecisionFilter, Query, stored_decisions
 
 __all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
@@ -102,7 +102,7 @@ def export(
         with replacing(path.with_name(f"{path.name}.manifest.json")) as scratch:
             scratch.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"{str(path)!r} could not be written: {error.strerror}.",
             code="disk_full" if error.errno == 28 else "export_not_written",
             hint="Check the folder, its permissions and the free space; no partial file remains.",
@@ -169,7 +169,7 @@ def records(database: Database, query: Query, wanted: ExportFilter, *, details: 
                 "settled": settled,
                 "signals": signals.get(decision.id, []),
                 "episode_signals": signals.get(of_episode, []),
-                "details": as_text(query.all_details(decision.id)) if id_bytes(decision.id) in detailed else {},
+                "details": as_text(query.all_details(decision.id)) if ids.raw(decision.id) in detailed else {},
             }
 
 
@@ -213,7 +213,7 @@ def _status(decision: Decision, status: str) -> str:
 
 
 def _episode(decision: Decision) -> str:
-    return episode_id(decision.task, decision.situation.episode or "")
+    return ids.episode(decision.task, decision.situation.episode or "")
 
 
 def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
@@ -237,12 +237,12 @@ def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Reco
         "SELECT g.subject, n.name, g.value, g.label, r.name, g.key, g.at FROM signals g "
         "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
         "WHERE g.subject IN ({}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL ORDER BY g.seq",
-        map(id_bytes, subjects),
+        map(ids.raw, subjects),
     ):
         row = {
             "name": name, "value": value, "label": label or "", "rater": rater, "key": key, "at": _time(at / 1e6)
         }  # fmt: skip
-        signals.setdefault(id_text(subject), []).append(row)
+        signals.setdefault(ids.text(subject), []).append(row)
     return signals
 
 

@@ -39,7 +39,7 @@ from headway.kits.data.text_files import (
     delimiter_of,
     encoding_of,
 )
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Kind = Literal["jsonl", "csv", "parquet"]
 _BOM = b"\xef\xbb\xbf"
@@ -81,7 +81,7 @@ def _translated(path: Path) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
             raise
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(path)!r} cannot be read: {error.strerror or error}.", code="bad_import_file", hint="Check the path."
         ) from error
 

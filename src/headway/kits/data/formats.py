@@ -16,7 +16,7 @@ from typing import Any
 from headway.kits.data.fields import Wrong
 from headway.kits.data.files import rows_of
 from headway.kits.data.records import Options, Problem, Record, Row, Skipped
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 VERSION = "1"  # of all readers: increase it when a reader interprets a line differently
 _SAMPLE = 50  # rows
@@ -71,7 +71,7 @@ def detect(path: Path, formats: Sequence[Format]) -> Format:
         return next(form for form in ordered if form.name == winner)
     known = ", ".join(form.name for form in ordered)
     fields = ", ".join(map(str, list(rows[0][1])[:12])) if rows else "none"
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"The format of {path.name} was not recognised (its fields: {fields}).",
         code="unknown_format",
         hint=f"Name it with --format ({known}), or map its columns: --map action=COLUMN --map reward=COLUMN.",

@@ -20,7 +20,7 @@ from headway.kits.data.cell import unguarded
 from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, moment, name_of, shown, text_of
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
-from headway.nouns import SOURCES, Candidate, Detail, InvalidInput, Value, id_bytes, id_text, parse_decision_id
+from headway.nouns import SOURCES, Candidate, Detail, Value, errors, ids
 from headway.observe import Database, checked
 
 _USED = (
@@ -42,8 +42,8 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
     if isinstance(row.get("signals"), str):  # CSV: an apostrophe protects cells from being run as formulas
         row = {name: unguarded(value) if isinstance(value, str) else value for name, value in row.items()}
     try:
-        identifier = parse_decision_id(name_of(row, "id"))
-    except InvalidInput as error:
+        identifier = ids.parse_decision(name_of(row, "id"))
+    except errors.InvalidInput as error:
         raise Wrong("id", error.message, error.hint) from None
     unit = name_of(row, "unit", optional=True)
     if row.get("draw") and row["draw"] != unit:
@@ -98,8 +98,8 @@ def read_export(line: int, row: dict[str, Any], _: Options) -> Record:
 
 def _unit(unit: str) -> str:
     try:
-        return id_text(id_bytes(unit)) if unit else ""
-    except InvalidInput as error:
+        return ids.text(ids.raw(unit)) if unit else ""
+    except errors.InvalidInput as error:
         raise Wrong("unit", error.message, error.hint) from None
 
 
@@ -109,7 +109,7 @@ def _details(raw: object, decision: str) -> tuple[Detail, ...]:
         checked(decision, details)
     except ValueError as error:
         raise Wrong("details", f"details is {shown(raw)}: {error}.") from None
-    except InvalidInput as error:
+    except errors.InvalidInput as error:
         raise Wrong("details", error.message, error.hint) from None
     return details
 
@@ -197,7 +197,7 @@ HEADWAY_FORMAT = Format(
 
 def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
     """Which of these decisions have details, as the bytes of their ids."""
-    rows = database.query_in("SELECT DISTINCT decision FROM details WHERE decision IN ({})", map(id_bytes, decisions))
+    rows = database.query_in("SELECT DISTINCT decision FROM details WHERE decision IN ({})", map(ids.raw, decisions))
     return {bytes(row[0]) for row in rows}
 
 

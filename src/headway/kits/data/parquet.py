@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from numpy import int64
@@ -63,7 +63,7 @@ def _opened(file: IO[bytes] | Path, **options: Any) -> Any:
     try:
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtra("Reading Parquet", "pyarrow", "parquet") from error
+        raise errors.MissingExtra("Reading Parquet", "pyarrow", "parquet") from error
     return parquet.ParquetFile(file, **options)
 
 

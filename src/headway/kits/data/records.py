@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Self
 
-from headway.nouns import Candidate, Detail, Ending, InvalidInput, Source, State
+import msgspec
+
+from headway.nouns import Candidate, Detail, Ending, Source, errors
+from headway.observe import decode_candidates, encode_candidates
 
 Row = tuple[int, dict[str, Any]]  # the line (or row) number, counted from 1, and its object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedSignal:
+class ImportedSignal(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One signal of an imported row."""
 
     name: str
@@ -24,16 +28,18 @@ class ImportedSignal:
     at: float | None = None  # None: unknown; the time of the decision is used
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One decision of an imported log. `None` means that the row does not contain the value."""
+class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One decision of an imported log. `None` means that the row does not contain the value.
+
+    A Struct is made ten times as fast as a frozen dataclass, and spooled without names.
+    """
 
     line: int
     origin: str  # the id in the row; empty: the content identifies the row
     action: str
     candidates: tuple[Candidate, ...]
     text: str = ""
-    state: State = field(default_factory=dict)
+    state: Mapping[str, Any] = msgspec.field(default_factory=dict)  # a `State`, numbers as they are
     role: str = ""
     episode: str | None = None
     step: int | None = None
@@ -59,6 +65,10 @@ class Record:
         return {signal.name: signal.value for signal in self.signals}
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[list[str], list[Record]]).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A valid line without a decision."""
@@ -76,8 +86,8 @@ class Problem:
     message: str
     cure: str = ""
 
-    def error(self, file: str, word: str = "line") -> InvalidInput:
-        return InvalidInput(f"{file} {word} {self.line}: {self.message}", code="bad_import", hint=self.cure)
+    def error(self, file: str, word: str = "line") -> errors.InvalidInput:
+        return errors.InvalidInput(f"{file} {word} {self.line}: {self.message}", code="bad_import", hint=self.cure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +97,33 @@ class Options:
     columns: Mapping[str, str] = field(default_factory=dict)  # our name → the name in the file (--map)
     candidates: tuple[str, ...] = ()  # for rows without candidates
     name: str = ""  # of the file, for rows that have no name
+
+
+class Spool:
+    """Records between two passes over them, in a file without a name: nothing of it stays if the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 — closed in `__exit__`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, records: Sequence[Record]) -> None:
+        empty = [msgspec.structs.replace(record, candidates=()) for record in records]
+        data = _encode(([encode_candidates(record.candidates).body for record in records], empty))
+        self._file.write(len(data).to_bytes(8, "little"))
+        self._file.write(data)
+
+    def __iter__(self) -> Iterator[Record]:
+        self._file.seek(0)
+        while head := self._file.read(8):
+            sets, records = _decode(self._file.read(int.from_bytes(head, "little")))
+            for candidates, record in zip(sets, records, strict=True):
+                msgspec.structs.force_setattr(record, "candidates", decode_candidates(candidates))
+                yield record
 
 
 class Repeats:

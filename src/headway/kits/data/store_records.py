@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from headway.kits.data.records import ImportedSignal, Record, Repeats
-from headway.nouns import ELSEWHERE, Conflict, Decision, HeadwayError, Signal, Situation, id_bytes, id_text, is_episode
+from headway.nouns import ELSEWHERE, Decision, Signal, Situation, errors, ids
 from headway.observe import Database, Query, Store, WriteTransaction, dumps, encode_candidates, microseconds, request_of
 
-BATCH = 1000
+BATCH = 4000
 BATCH_BYTES = 16 << 20  # of details
 Fate = Literal["new", "same", "late", "conflict"]
 
@@ -32,6 +32,7 @@ class Origin:
     version: str
     task: str
     at: float
+    key: str = ""  # the API key that sent the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,10 @@ class RecordWriter:
         details = sorted((detail.kit, detail.name, _hash(detail.data).hex()) for detail in record.details)
         outcome = _hash(dumps([signals, record.ending, details] if details else [signals, record.ending]).encode())
         if record.id:
-            return _Keyed(record, id_bytes(record.id), content, outcome, record.origin)
+            return _Keyed(record, ids.raw(record.id), content, outcome, record.origin)
         if record.idempotency_key:
             identifier = self._query.keyed_id(record.task or self._origin.task, "", record.idempotency_key)
-            return _Keyed(record, id_bytes(identifier), content, outcome, record.origin or record.idempotency_key)
+            return _Keyed(record, ids.raw(identifier), content, outcome, record.origin or record.idempotency_key)
         identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._repeats.next(content)}"
         task = record.task or self._origin.task
         raw = bytearray(
@@ -131,12 +132,12 @@ class RecordWriter:
         raw[6], raw[8] = 0x80 | raw[6] & 0x0F, 0x80 | raw[8] & 0x3F  # UUID version 8: a custom format
         return _Keyed(record, bytes(raw), content, outcome, record.origin)
 
-    def _known(self, ids: Sequence[bytes]) -> dict[bytes, _StoredRow]:
+    def _known(self, raw_ids: Sequence[bytes]) -> dict[bytes, _StoredRow]:
         known: dict[bytes, _StoredRow] = {}
         for raw, content, outcome, file, line in self._database.query_in(
             "SELECT d.id, i.content, i.outcome, f.file, i.line FROM decisions d "
             "LEFT JOIN imported i ON i.decision = d.id LEFT JOIN imports f ON f.id = i.import_id WHERE d.id IN ({})",
-            ids,
+            raw_ids,
         ):
             if content is None:
                 known[bytes(raw)] = _StoredRow(None, None, "", 0)
@@ -147,7 +148,7 @@ class RecordWriter:
     def _compare(self, row: _Keyed, before: _StoredRow, result: BatchResult) -> Fate:
         record = row.record
         if before.content is None:  # decided here, not imported
-            stored = self._query.decision(id_text(row.id))
+            stored = self._query.decision(ids.text(row.id))
             if request_of(stored) == request_of(self._decision(row)) and stored.action == record.action:
                 return "same"
             result.clashes.append(Clash(record.line, row.origin, f"{stored.id} was decided here with other content."))
@@ -170,7 +171,7 @@ class RecordWriter:
 
     def _changed(self, row: _Keyed) -> str:
         """Which parts differ, for the message."""
-        stored = self._query.find(id_text(row.id))
+        stored = self._query.find(ids.text(row.id))
         if stored is None:  # both rows are in this file, and the first is not stored yet
             return ""
         new = self._decision(row)
@@ -187,12 +188,14 @@ class RecordWriter:
 
     def _contradicted(self, keyed: _Keyed) -> str:
         """Describes a stored signal or detail that differs from the row; empty if the row only adds to them."""
-        stored = {(row.name, row.rater): row for row in self._query.signals(id_text(keyed.id)) if row.value is not None}
+        stored = {
+            (row.name, row.rater): row for row in self._query.signals(ids.text(keyed.id)) if row.value is not None
+        }
         for signal in keyed.record.signals:
             before = stored.get((signal.name, signal.rater))
             if before is not None and before.value != signal.value:
                 return f"{signal.name} = {before.value:g}, now it is {signal.value:g}"
-        known = {(detail.kit, detail.name): detail.data for detail in self._query.all_details(id_text(keyed.id))}
+        known = {(detail.kit, detail.name): detail.data for detail in self._query.all_details(ids.text(keyed.id))}
         for detail in keyed.record.details:
             if known.get((detail.kit, detail.name), detail.data) != detail.data:
                 return f"other bytes as {detail.name!r} of the kit {detail.kit!r}"
@@ -206,7 +209,7 @@ class RecordWriter:
         try:
             if fresh:
                 self._store.together(lambda transaction: self._insert(transaction, fresh))
-        except Conflict:
+        except errors.Conflict:
             # One row conflicts (its step is taken, or its episode has ended): find it.
             for row in fresh:
                 self._write_one(row, keyed, result)
@@ -216,22 +219,22 @@ class RecordWriter:
     def _write_one(self, row: _Keyed, keyed: Sequence[_Keyed], result: BatchResult) -> None:
         try:
             self._store.together(lambda transaction: self._insert(transaction, [row]))
-        except HeadwayError as error:
-            if not isinstance(error, Conflict):
+        except errors.HeadwayError as error:
+            if not isinstance(error, errors.Conflict):
                 raise
             result.fates[next(place for place, other in enumerate(keyed) if other is row)] = "conflict"
             result.clashes.append(Clash(row.record.line, row.origin, error.message))
 
     def _insert(self, transaction: WriteTransaction, fresh: Sequence[_Keyed]) -> None:
-        decisions = [self._decision(row) for row in fresh]
-        transaction.add(decisions, {ELSEWHERE: '{"encoder":""}'})
+        transaction.add([self._decision(row) for row in fresh], {ELSEWHERE: '{"encoder":""}'})
         import_id = self._import(transaction)
-        for row, decision in zip(fresh, decisions, strict=True):
-            transaction.add_details(decision.id, row.record.details)
+        for row in fresh:
+            if row.record.details:
+                transaction.add_details(ids.text(row.id), row.record.details)
         transaction.add_signals(
             [
-                _signal(signal, decision.id, decision.at)
-                for row, decision in zip(fresh, decisions, strict=True)
+                (row.id, signal.name, signal.value, signal.label, signal.rater, self._at(row, signal), signal.key)
+                for row in fresh
                 for signal in row.record.signals
             ]
         )
@@ -245,15 +248,21 @@ class RecordWriter:
                 for row, record in ((row, row.record) for row in fresh)
             ],
         )
-        for row, decision in zip(fresh, decisions, strict=True):
-            if row.record.ending is not None and decision.situation.episode is not None:
-                self._end(transaction, row, decision)
+        for row in fresh:
+            if row.record.ending is not None and row.record.episode is not None:
+                self._end(transaction, row)
 
-    def _end(self, transaction: WriteTransaction, row: _Keyed, decision: Decision) -> None:
+    def _at(self, row: _Keyed, signal: ImportedSignal | None = None) -> float:
+        """When the decision was made, or when a signal came, as far as the file says."""
+        of_signal = None if signal is None else signal.at
+        at = row.record.at if of_signal is None else of_signal
+        return self._origin.at if at is None else at
+
+    def _end(self, transaction: WriteTransaction, row: _Keyed) -> None:
         transaction.connection.execute(
             "UPDATE episodes SET ending = ?, ended_at = ? WHERE ending IS NULL AND id = "
             "(SELECT episode FROM decisions WHERE id = ?)",
-            (row.record.ending, microseconds(decision.at), row.id),
+            (row.record.ending, microseconds(self._at(row)), row.id),
         )
 
     def _add_late(self, transaction: WriteTransaction, row: _Keyed) -> None:
@@ -295,9 +304,8 @@ class RecordWriter:
             chosen = next(
                 p for p, one in zip(record.probabilities, record.candidates, strict=True) if one.name == record.action
             )
-        at = self._origin.at if record.at is None else record.at
         return Decision(
-            id=id_text(row.id),
+            id=ids.text(row.id),
             situation=Situation(
                 task=record.task or self._origin.task,
                 text=record.text,
@@ -316,11 +324,12 @@ class RecordWriter:
             encoder="",
             exploration="elsewhere" if record.at is not None else "elsewhere, undated",
             seed=0,
-            at=round(at * 1e6) / 1e6,
+            at=round(self._at(row) * 1e6) / 1e6,
             source=record.source,
-            draw_id="" if is_episode(record.unit) else record.unit,
+            draw_id="" if ids.is_episode(record.unit) else record.unit,
             unit=record.unit,
             position=record.position,
+            key=self._origin.key,
         )
 
 

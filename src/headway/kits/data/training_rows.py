@@ -11,7 +11,7 @@ from typing import Any
 from headway.kits.data.export_files import replacing
 from headway.nouns import Progress, Settled
 from headway.observe import Recorded, dumps
-from headway.project import Project, readable
+from headway.project import Project
 
 _PARTS = ("train", "tune")  # that learners read
 
@@ -48,7 +48,7 @@ def transform(
     parts: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     with replacing(out, overwrite=overwrite) as scratch, scratch.open("w", encoding="utf-8") as file:
-        source = readable(project, task, trust=trust, mined=mined)
+        source = project.readable(task, trust=trust, mined=mined)
         for part, row in _rewarded(source.experience):
             parts[part] += 1
             sources[row.decision.source] += 1

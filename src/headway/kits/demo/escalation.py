@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,7 +78,7 @@ class Escalation:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.price <= 1.0:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The price of the fallback is {self.price!r}, expected 0 to 1.", code="bad_world", hint=f"Try {PRICE}."
             )
 

@@ -14,8 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from headway.files import read_regular
-from headway.nouns import Conflict, Learned
-from headway.project import Project, publish_policy
+from headway.nouns import Learned, errors
+from headway.project import Project
 from headway.settings import load
 
 MARK = "# Made by `headway up --demo`."  # how planted.toml begins
@@ -49,15 +49,15 @@ def holds_project(folder: Path) -> bool:
 def own_store(folder: Path) -> None:
     """Refuse a shared store: synthetic data never goes there, even if HEADWAY_STORE_URL is set."""
     if not load(folder).store.embedded:
-        raise Conflict(
+        raise errors.Conflict(
             "The demo cannot use a shared store, but HEADWAY_STORE_URL names one.",
             code="not_a_demo",
             hint="Unset the variable: env -u HEADWAY_STORE_URL headway …",
         )
 
 
-def _not_here(why: str) -> Conflict:
-    return Conflict(
+def _not_here(why: str) -> errors.Conflict:
+    return errors.Conflict(
         f"The demo cannot use this folder: {why}.",
         code="not_a_demo",
         hint="Use a separate folder: headway -C demo up --demo",
@@ -92,8 +92,7 @@ def plant(project: Project, task: str = "route") -> str:
         trained_on={**header.trained_on, "planted": PLANTED},
         extra=header.extra,
     )
-    return publish_policy(
-        project,
+    return project.publish(
         learned,
         why=PLANTED,
         detail={"upto": project.query.last_settled(task)},

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from random import Random
 
-from headway.nouns import InvalidInput, State, UnknownName, did_you_mean
+from headway.nouns import State, errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class RoutingPrompt:
         try:
             return self.arms.index(action)
         except ValueError:
-            raise UnknownName(
-                f"This world has no arm {action!r}.", code="unknown_arm", hint=did_you_mean(action, self.arms)
+            raise errors.UnknownName(
+                f"This world has no arm {action!r}.", code="unknown_arm", hint=errors.did_you_mean(action, self.arms)
             ) from None
 
 
@@ -130,13 +130,13 @@ class RoutingWorld:
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
         if not names or len(set(names)) != len(names):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The arms are called {names!r}, expected different names.",
                 code="bad_world",
                 hint="Use every name once.",
             )
         if any(not 0.0 <= arm.cost <= 1.0 for arm in self.arms):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "The cost of an arm is outside [0, 1].", code="bad_world", hint="Rewards are solved - cost."
             )
 
@@ -153,8 +153,8 @@ class RoutingWorld:
     def constant(self, action: str) -> float:
         """The exact value of always choosing one arm."""
         if action not in self.names:
-            raise UnknownName(
-                f"This world has no arm {action!r}.", code="unknown_arm", hint=did_you_mean(action, self.names)
+            raise errors.UnknownName(
+                f"This world has no arm {action!r}.", code="unknown_arm", hint=errors.did_you_mean(action, self.names)
             )
         place = self.names.index(action)
         return sum(share * means[place] for share, means in self.cells())
@@ -177,7 +177,7 @@ class RoutingWorld:
     def sample(self, n: int, seed: int) -> Iterator[RoutingPrompt]:
         """n prompts; the same seed gives the same prompts, and a longer sample begins with the shorter one."""
         if n < 0:
-            raise InvalidInput(f"The number of prompts is {n!r}, expected 0 or more.", code="bad_count")
+            raise errors.InvalidInput(f"The number of prompts is {n!r}, expected 0 or more.", code="bad_count")
         return self._prompts(n, seed)
 
     def _prompts(self, n: int, seed: int) -> Iterator[RoutingPrompt]:
@@ -223,13 +223,15 @@ def value(prompts: Iterable[RoutingPrompt], policy: Chooser) -> float:
     for prompt in prompts:
         chosen = policy(prompt)
         if abs(sum(chosen.values()) - 1.0) > 1e-6 or min(chosen.values()) < 0.0:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The policy gave {dict(chosen)!r}, expected probabilities that sum to one.", code="bad_probabilities"
             )
         total += sum(share * prompt.expected(name) for name, share in chosen.items())
         count += 1
     if not count:
-        raise InvalidInput("The value over zero prompts is undefined.", code="bad_count", hint="Draw at least one.")
+        raise errors.InvalidInput(
+            "The value over zero prompts is undefined.", code="bad_count", hint="Draw at least one."
+        )
     return total / count
 
 

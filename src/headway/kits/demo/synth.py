@@ -11,18 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headway.nouns import (
-    Candidate,
-    Decision,
-    InvalidInput,
-    Progress,
-    Signal,
-    Situation,
-    UnknownName,
-    did_you_mean,
-    load,
-    parse_decision_id,
-)
+from headway.nouns import Candidate, Decision, Progress, Signal, Situation, errors, ids, load
 from headway.project import recorded
 
 if TYPE_CHECKING:
@@ -61,7 +50,7 @@ def synthesise(
     reward = "reward_v2" if priced else "reward_v1"
     reads = project.rewards(task).signals
     if reads and not reads & {"trajectory_reward", "verification_passed"}:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The reward of {task!r} uses none of the signals that this world produces.",
             code="reward_mismatch",
             hint=f'Declare the task in headway.toml: [tasks.{task}] with actions = ["primary", "fallback"] and '
@@ -96,10 +85,10 @@ def _written(
     worlds = {name: load(path)() for name, path in samples.items() if name == world}
     if world not in worlds or not hasattr(worlds[world], "history"):
         known = (*WORLDS, *(name for name, path in samples.items() if hasattr(load(path)(), "history")))
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no world {world!r} that can generate history.",
             code="unknown_world",
-            hint=did_you_mean(world, known),
+            hint=errors.did_you_mean(world, known),
         )
     project.settings.task(task)
     history = worlds[world].history(task, rows, seed, project.clock())
@@ -132,7 +121,7 @@ def _decision(log: RouterLog, row: int, candidates: tuple[Candidate, ...], task:
         probabilities=_ordered(candidates, float(log.fallback[row])),
         policy="elsewhere@0",
         at=at,
-        id=parse_decision_id(str(uuid.uuid5(_NAMESPACE, name))),
+        id=ids.parse_decision(str(uuid.uuid5(_NAMESPACE, name))),
         key="",
         source="synthetic",
     )

@@ -21,7 +21,7 @@ import httpx
 
 from headway.kits.demo.planted import PLANTED, plant
 from headway.kits.demo.routing import LARGE, SMALL, RoutingPrompt, two_arms
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 
 _RATE = {"route": 24.0, "draft": 20.0}  # decisions per second while the story lasts
 _AFTER = 1.5  # for both tasks together, afterwards
@@ -124,6 +124,9 @@ class Demo:
         for row in route:
             if row["why"] == PLANTED:
                 self._planted = row["policy"]  # by an earlier run, or just now
+        for row in rows:
+            if "ramp" in (row.get("detail") or {}):
+                self._once(f"step {row['seq']}", f"{row['policy']} {row['why']}")
         promoted = [row for row in route if row["kind"] == "promote"]
         if promoted:
             self._once("promoted", f"{promoted[0]['policy']} was learned, proven and promoted by the gate")
@@ -142,7 +145,7 @@ class Demo:
         try:
             with Project(self.folder) as project:
                 verdict = project.prove(self._planted, task="route")
-        except HeadwayError:
+        except errors.HeadwayError:
             return  # nothing can be said about it yet
         if verdict.state in ("refused", "worse"):
             self._once("refused", f"the gate refused {self._planted}: {' '.join(verdict.reasons)}")
@@ -159,7 +162,7 @@ class Demo:
     def _give_share(self) -> None:
         from headway.project import Project
 
-        with suppress(HeadwayError), Project(self.folder) as project:  # tried again at the next look
+        with suppress(errors.HeadwayError), Project(self.folder) as project:  # tried again at the next look
             project.canary(self._planted, share=_SHARE, task="route", who="demo")
             self._once("canary", f"{self._planted} decides on {_SHARE:.0%} of the traffic as a canary all the same")
 

@@ -33,13 +33,14 @@ from headway.kits.data import (
     number,
     shown,
 )
-from headway.nouns import SOURCES, Candidate, InvalidInput, Source, did_you_mean
+from headway.nouns import SOURCES, Candidate, Source, errors
 
 ROLES = (
     "text", "action", "reward", "propensity", "candidates", "id", "at", "episode", "step", "role", "source", "failed",
     "idempotency_key",
 )  # fmt: skip
 UNKNOWN = "unknown"
+_Fields = Mapping[Any, Any]
 _HEAD = 1000  # rows that are read to find the columns
 
 
@@ -67,26 +68,26 @@ def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
     for ours, theirs in mapping.items():
         if ours not in ROLES and not ours.startswith(("state.", "signal.")):
             known = (*ROLES, "state.NAME", "signal.NAME")
-            raise InvalidInput(
-                f"--map {ours}=… is not a known name.", code="bad_mapping", hint=did_you_mean(ours, known)
+            raise errors.InvalidInput(
+                f"--map {ours}=… is not a known name.", code="bad_mapping", hint=errors.did_you_mean(ours, known)
             )
         if theirs not in columns and (ours, theirs) != ("propensity", UNKNOWN):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"--map {ours}={theirs}: there is no column {theirs!r}.",
                 code="bad_mapping",
-                hint=did_you_mean(theirs, columns),
+                hint=errors.did_you_mean(theirs, columns),
             )
     for ours in ROLES:
         if ours in columns:
             mapping.setdefault(ours, ours)
     if "action" not in mapping:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "No column says which action was chosen.",
             code="bad_mapping",
-            hint=f"Name it with --map action=COLUMN. {did_you_mean('action', columns)}",
+            hint=f"Name it with --map action=COLUMN. {errors.did_you_mean('action', columns)}",
         )
     if "propensity" not in mapping:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "No column says with which probability the actions were chosen.",
             code="bad_mapping",
             hint="Name the column with --map propensity=COLUMN, or declare it unknown: --map propensity=unknown.",
@@ -98,7 +99,7 @@ class _Plan:
     """The meaning of every column, computed once for all rows."""
 
     def __init__(self, mapping: Mapping[str, str], candidates: tuple[str, ...]) -> None:
-        self._column = dict(mapping)
+        self._column: dict[Any, str] = dict(mapping)  # ours → theirs; a row has no field None
         # The name of a column in messages: the column, and our name if it differs.
         self._label = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
         self._state = [(ours[6:], theirs) for ours, theirs in mapping.items() if ours.startswith("state.")]
@@ -110,14 +111,15 @@ class _Plan:
         self._used = frozenset(mapping.values())
         self._default = candidates
         self._sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
+        self._known: dict[object, tuple[tuple[Candidate, ...], tuple[float, ...] | None]] = {}
 
-    def record(self, line: int, row: dict[str, Any]) -> Record:
+    def record(self, line: int, row: _Fields) -> Record:
         action = self._text(row, "action")
         if not 0 < len(action) <= 2000:
             field = self._label["action"]
             raise Wrong(field, f"{field} is {shown(action)}, expected 1 to 2,000 characters.")
         left: list[str] = []
-        candidates = self._candidates(row, action)
+        candidates, probabilities = self._chances(row, action)
         values = {ours: row[theirs] for ours, theirs in self._state if row.get(theirs) is not None}
         at = self._moment(row)
         signals = []
@@ -137,18 +139,14 @@ class _Plan:
             episode=self._name(row, "episode") or None,
             step=self._step(row),
             at=at,
-            probabilities=self._probabilities(row, candidates, action),
+            probabilities=probabilities,
             source=_source(self._name(row, "source")),
             signals=tuple(signals),
-            ignored=(*left, *(name for name, value in row.items() if name not in self._used and value is not None)),
+            ignored=(*left, *[name for name in row if name not in self._used and row[name] is not None]),
         )
 
-    def _get(self, row: dict[str, Any], ours: str) -> Any:
-        theirs = self._column.get(ours)
-        return None if theirs is None else row.get(theirs)
-
-    def _text(self, row: dict[str, Any], ours: str) -> str:
-        value = self._get(row, ours)
+    def _text(self, row: _Fields, ours: str) -> str:
+        value = row.get(self._column.get(ours))
         if value is None:
             return ""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -158,15 +156,17 @@ class _Plan:
             raise Wrong(field, f"{field} is {shown(value)}, expected a text.")
         return checked_text(field, value)
 
-    def _name(self, row: dict[str, Any], ours: str) -> str:
-        value = self._get(row, ours)
+    def _name(self, row: _Fields, ours: str) -> str:
+        value = row.get(self._column.get(ours))
         if value is None:
             return ""
+        if type(value) is str and len(value) <= 200 and value.isascii() and value.isprintable():  # the common case
+            return value
         field = self._label[ours]
         return name_of({field: value}, field)
 
-    def _number(self, row: dict[str, Any], ours: str) -> float | None:
-        value = self._get(row, ours)
+    def _number(self, row: _Fields, ours: str) -> float | None:
+        value = row.get(self._column.get(ours))
         if value is None:
             return None
         if type(value) is float and isfinite(value):  # the common case
@@ -174,23 +174,41 @@ class _Plan:
         field = self._label[ours]
         return number({field: value}, field, optional=True, words=True)
 
-    def _moment(self, row: dict[str, Any]) -> float | None:
-        value = self._get(row, "at")
+    def _moment(self, row: _Fields) -> float | None:
+        value = row.get(self._column.get("at"))
         if value is None:
             return None
+        if type(value) is float and 0.0 <= value < 1e11:  # the common case: seconds
+            return value
         field = self._label["at"]
         return moment({field: value}, field, optional=True)
 
-    def _step(self, row: dict[str, Any]) -> int | None:
-        value = self._get(row, "step")
+    def _step(self, row: _Fields) -> int | None:
+        value = row.get(self._column.get("step"))
         if value is None:
             return None
         field = self._label["step"]
         return integer({field: value}, field, words=True)
 
-    def _candidates(self, row: dict[str, Any], action: str) -> tuple[Candidate, ...]:
+    def _chances(self, row: _Fields, action: str) -> tuple[tuple[Candidate, ...], tuple[float, ...] | None]:
+        """The candidates and their probabilities, remembered: a log has few different ones."""
+        listed, propensity = row.get(self._column.get("candidates")), row.get(self._column.get("propensity"))
+        asked = tuple(listed) if type(listed) is list else listed
+        try:
+            known = self._known.get((asked, action, propensity))
+        except TypeError:  # a list in a list: `_candidates` says what is wrong
+            known = None
+        if known is None:
+            candidates = self._candidates(row, action)
+            known = candidates, self._probabilities(row, candidates, action)
+            if len(self._known) > 4096:
+                self._known.clear()
+            self._known[asked, action, propensity] = known
+        return known
+
+    def _candidates(self, row: _Fields, action: str) -> tuple[Candidate, ...]:
         """The candidates of the row, else those of the caller, else only the chosen action."""
-        listed = self._get(row, "candidates")
+        listed = row.get(self._column.get("candidates"))
         field = self._label.get("candidates", "")
         if isinstance(listed, str):
             listed = _listed(listed, field)
@@ -212,9 +230,7 @@ class _Plan:
             )
         return candidates
 
-    def _probabilities(
-        self, row: dict[str, Any], candidates: tuple[Candidate, ...], action: str
-    ) -> tuple[float, ...] | None:
+    def _probabilities(self, row: _Fields, candidates: tuple[Candidate, ...], action: str) -> tuple[float, ...] | None:
         propensity = self._number(row, "propensity")
         if propensity is None:
             return None  # unknown for this row; other rows may have it
@@ -253,7 +269,7 @@ def _source(value: str) -> Source:
     raise Wrong("source", f"source is {value!r}, expected one of {', '.join(SOURCES)}.")
 
 
-def looks_like_columns(row: dict[str, Any]) -> bool:
+def looks_like_columns(row: _Fields) -> bool:
     return "action" in row
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 from headway.kits.formats.sage import FIELDS
-from headway.nouns import id_bytes, id_text
+from headway.nouns import ids
 from headway.observe import Database
 
 Record = dict[str, Any]
@@ -35,16 +35,16 @@ def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callabl
     return write
 
 
-def _rest(database: Database, ids: Sequence[str]) -> dict[str, Record]:
+def _rest(database: Database, decisions: Sequence[str]) -> dict[str, Record]:
     rests: dict[str, Record] = {}
-    for start in range(0, len(ids), _MARKS):
-        some = [id_bytes(id_) for id_ in ids[start : start + _MARKS]]
+    for start in range(0, len(decisions), _MARKS):
+        some = [ids.raw(id_) for id_ in decisions[start : start + _MARKS]]
         rows = database.query(
             "SELECT i.decision, i.rest FROM imported i JOIN imports f ON f.id = i.import_id "
             f"WHERE f.format = 'sage-routing' AND i.decision IN ({', '.join('?' * len(some))})",
             some,
         )
-        rests.update({id_text(bytes(raw)): json.loads(rest) for raw, rest in rows if rest is not None})
+        rests.update({ids.text(bytes(raw)): json.loads(rest) for raw, rest in rows if rest is not None})
     return rests
 
 

@@ -222,7 +222,7 @@ def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
 
 
 def _completed(flow: Record, well: bool, at: float) -> Record:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     signal = ImportedSignal(name=LABEL, value=0.005 if well else -0.005, rater=INFERRED, at=at)
     return replace(flow, signals=(signal,))

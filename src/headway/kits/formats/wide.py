@@ -32,7 +32,7 @@ from headway.kits.data import (
     flat,
     number,
 )
-from headway.nouns import Candidate, InvalidInput, did_you_mean
+from headway.nouns import Candidate, errors
 
 _QUALITY = ("correct", "score", "reward", "solved", "passed", "accuracy", "quality")
 _OTHERS = {"cost_usd": "cost_usd", "cost": "cost_usd", "price": "cost_usd", "latency_s": "latency_s",
@@ -92,10 +92,10 @@ class _WidePlan:
         mapped = {name: theirs for name, theirs in options.columns.items() if not _is_signal(name)}
         for ours, theirs in mapped.items():
             if theirs not in columns:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"--map {ours}={theirs}: there is no column {theirs!r}.",
                     code="bad_mapping",
-                    hint=did_you_mean(theirs, list(columns)),
+                    hint=errors.did_you_mean(theirs, list(columns)),
                 )
         self._text = mapped.get("text") or next((name for name in _TEXTS if name in columns), "")
         self._state = [(name[6:], theirs) for name, theirs in mapped.items() if name.startswith("state.")]
@@ -147,8 +147,8 @@ def _signal_names(models: Mapping[str, Mapping[str, str]], mapped: Mapping[str, 
     names = {theirs.lower(): ours.removeprefix("signal.") for ours, theirs in mapped.items() if _is_signal(ours)}
     unknown = [what for what in names if what not in kinds]
     if unknown:
-        raise InvalidInput(
-            f"No column ends in _{unknown[0]}.", code="bad_mapping", hint=did_you_mean(unknown[0], kinds)
+        raise errors.InvalidInput(
+            f"No column ends in _{unknown[0]}.", code="bad_mapping", hint=errors.did_you_mean(unknown[0], kinds)
         )
     first = next(what for what in kinds if what in _QUALITY)
     for what in kinds:

@@ -61,7 +61,7 @@ KIT = Kit(
     },
     spaces={
         "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",
-        "morph": "headway.kits.grow.morph.space:SPACE",
+        "morph": "headway.kits.grow.morph.blueprints:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },
     options={"decide": "headway.kits.grow.commands.options:DECIDE", "init": "headway.kits.grow.commands.options:INIT"},

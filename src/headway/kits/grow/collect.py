@@ -23,7 +23,7 @@ from headway.kits.grow.factored.space import Factored, Observations
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.worlds import FactoredWorld, StepResult
 from headway.kits.practice import RunningScale
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class FactoredStage:
         sound = bool(torch.isfinite(features).all()) and bool(torch.isfinite(last.features).all())
         if not sound or not bool(torch.isfinite(record.rewards).all()):
             what = "a reward" if sound else "an observation"
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The world gave {what} that is not a finite number.",
                 code="not_finite",
                 hint="Nothing was learned from this rollout; fix the world and resume from the last snapshot.",

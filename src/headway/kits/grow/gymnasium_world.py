@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult
 from headway.kits.practice import Environments, actions_of, inputs_of
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 class GymnasiumWorld:
@@ -27,14 +27,14 @@ class GymnasiumWorld:
         self.envs, self.count = envs, envs.num_envs
         actions = actions_of(envs.single_action_space)
         if actions.kind != "categorical":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "The family 'recurrent' chooses; this world's actions are real numbers.",
                 code="bad_space",
                 hint="Use the family actor_critic.",
             )
         mode = getattr(envs.metadata.get("autoreset_mode"), "value", envs.metadata.get("autoreset_mode"))
         if mode != "SameStep":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The world's copies reset by {mode!r}.", code="bad_world", hint="Use AutoresetMode.SAME_STEP."
             )
         self.space = _space(actions.sizes, getattr(envs, "action_names", None))
@@ -61,7 +61,7 @@ class GymnasiumWorld:
         if done.size:
             final = info.get("final_obs")
             if final is None:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     "The world resets in the same step without the final observation of an episode.",
                     code="bad_world",
                     hint='Return it as info["final_obs"], as Gymnasium\'s vector environments do.',

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from headway.nouns import InvalidSettings, changed, knob
-
-_CHOICES = {"schedule": ("constant", "linear"), "returns": ("popart", "none"), "entropy_by": ("use", "head")}
+from headway.nouns import changed, errors, knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,9 @@ class RecurrentKnobs:
     epochs: int = knob(4, "How often an update passes over its rollout.", low=1, high=10**9)
     minibatches: int = knob(4, "Into how many groups of copies a rollout is divided.", low=1, high=10**9)
     rate: float = knob(3e-4, "The learning rate.", low=0.0, high=1e6)
-    schedule: str = knob("constant", '"constant", or "linear": it falls to 0 over `steps`.')
+    schedule: str = knob(
+        "constant", '"constant", or "linear": it falls to 0 over `steps`.', choices=("constant", "linear")
+    )
     gamma: float = knob(0.995, "The discount.", low=0.0, high=1.0)
     lam: float = knob(0.98, "λ of the advantages (GAE).", low=0.0, high=1.0)
     clip: float = knob(0.2, "How far the ratio of probabilities may move.", low=0.0, high=1e6)
@@ -50,12 +50,18 @@ class RecurrentKnobs:
     shared: bool = knob(True, "Whether the value loss also trains the LSTM; the heads it never trains.")
     entropy: float = knob(0.01, "The weight of the entropy bonus.", low=0.0, high=1e6)
     entropy_heads: Mapping[str, float] = knob({}, "A factor of that weight per head; 1 for a head that is not named.")
-    entropy_by: str = knob("use", '"use": a head counts by how often it is used; "head": every head counts the same.')
+    entropy_by: str = knob(
+        "use", '"use": a head counts by how often it is used; "head": every head counts the same.',
+        choices=("use", "head"),
+    )  # fmt: skip
     target_kl: float = knob(
         0.03, "An update stops after a pass beyond 1.5 times this divergence; 0: never.", low=0.0, high=1e6
     )
     most_norm: float = knob(0.5, "The largest norm of a gradient; 0: any.", low=0.0, high=1e6)
-    returns: str = knob("popart", '"popart": returns are normalised, and the critic rescaled to match; or "none".')
+    returns: str = knob(
+        "popart", '"popart": returns are normalised, and the critic rescaled to match; or "none".',
+        choices=("popart", "none"),
+    )  # fmt: skip
     scale: bool = knob(True, "Whether features are standardised by running statistics.")
     target: float | None = knob(None, "Stop at this mean return of greedy episodes.")
     evaluate_every: int = knob(0, "Steps between evaluations; 0: a fortieth of `steps`.", low=0, high=10**9)
@@ -68,7 +74,7 @@ class RecurrentKnobs:
 def knobs_from(given: Mapping[str, Any], base: RecurrentKnobs | None = None) -> RecurrentKnobs:
     """The knobs with these changed; an unknown name or a value out of range is refused."""
     given = {name: _weights(value) if name == "entropy_heads" else value for name, value in given.items()}
-    return changed("recurrent", base or RecurrentKnobs(), given, _CHOICES)
+    return changed("recurrent", base or RecurrentKnobs(), given)
 
 
 def network_knobs(knobs: RecurrentKnobs) -> dict[str, Any]:
@@ -93,7 +99,7 @@ def _weights(value: Any) -> Mapping[str, float]:
     except (ValueError, AttributeError):
         fits = False
     if not fits:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The knob entropy_heads is {value!r:.80}, not a weight of at least 0 per head.", code="bad_knob"
         )
     return dict(weights)

@@ -31,7 +31,7 @@ from headway.kits.practice import (
     slug,
 )
 from headway.kits.runs import drop_snapshot, opened_snapshot, write_snapshot
-from headway.nouns import Conflict, Crew, Encoder, Experience, InvalidInput, Learned, Progress
+from headway.nouns import Crew, Encoder, Experience, Learned, Progress, errors
 from headway.observe import RunLog
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RecurrentLearner:
         progress: Progress | None = None,  # noqa: ARG002
     ) -> Learned:
         knobs_from(knobs)
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The family 'recurrent' does not learn from logged decisions.",
             code="needs_world",
             hint="Practise in a world: headway learn TASK --world NAME --family recurrent.",
@@ -88,7 +88,7 @@ def practise(
     if task is not None:
         project.settings.task(task)  # an unknown task fails before anything is learned
     if crew is not None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "With the family 'recurrent' all copies of a world act in this process.",
             code="nothing_named",
             hint="Omit --workers, or use it with --seeds.",
@@ -247,7 +247,7 @@ class RunFolder:
         }  # fmt: skip
         other = [f"{name} {theirs[name]!r} and {mine[name]!r}" for name in mine if mine[name] != theirs[name]]
         if other:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The snapshot in {str(self.folder)!r} and this run differ: {', '.join(other)}.",
                 code="other_run",
                 hint="Resume it with the same settings, or start again without --resume.",

@@ -4,7 +4,7 @@
     opinions = policy.scores(Observations(features, indices), memory)       # memory [row, memory_width], zeros at first
     opinions.scores["op"], opinions.memory, opinions.value
 
-**Sums are exact** (`decide.exact`): what enters a matrix product is rounded to a grid, and weights are split into two
+**Sums are exact** (`decide.rounded`): what enters a matrix product is rounded to a grid, and weights are split into two
 rounded parts, so that every product and partial sum fits into a float64. A row alone, the same row in a batch and the
 same row replayed get equal bits. Scores are within 1e-5 of the network that was trained (`network.py`).
 
@@ -24,7 +24,7 @@ from headway.decide import damaged, frozen, rounded, tensor
 from headway.kits.grow.factored.draw import probabilities
 from headway.kits.grow.factored.space import FactoredOpinions, Observations
 from headway.kits.grow.shapes import RecurrentShape
-from headway.nouns import Encoder, Floats, InvalidInput
+from headway.nouns import Encoder, Floats, errors
 
 LIMIT, EPSILON = 8.0, 1e-5  # of a scaled feature, and of LayerNorm
 # Grids of what enters a product, as (limit, bits after the point); limit and grid fit into 26 bits.
@@ -159,7 +159,7 @@ class RecurrentPolicy:
         given = {"features": observations.features, "indices": observations.indices, "memory": memory}
         for name, width in wanted.items():
             if np.shape(given[name]) != (rows, width):
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"{name} has the shape {np.shape(given[name])}, not {(rows, width)}: "
                     f"the policy is {self.shape.label}.",
                     code="bad_shape",
@@ -167,11 +167,11 @@ class RecurrentPolicy:
         for column, vocabulary in enumerate(self.indices):
             values: NDArray[Any] = np.asarray(observations.indices)[:, column]
             if values.dtype.kind not in "iu" or ((values < 0) | (values >= vocabulary)).any():
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"Column {column} of the indices has a value outside 0 … {vocabulary - 1}.", code="bad_shape"
                 )
         if not np.isfinite(np.asarray(observations.features, np.float64)).all():
-            raise InvalidInput("An observation has a number that is not finite.", code="not_finite")
+            raise errors.InvalidInput("An observation has a number that is not finite.", code="not_finite")
 
 
 def _parts(weights: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.kits.grow.shown import GrowEvaluation, kept_evaluations
-from headway.nouns import UnknownName, did_you_mean
+from headway.nouns import errors
 from headway.serve import Call, endpoint, strict
 
 
@@ -32,9 +32,9 @@ def grow_evaluation(call: Call) -> GrowAnswer:
     kept = {each.policies[0]: each for each in reversed(kept_evaluations(project.home, task))}
     names = list(reversed(kept))
     if wanted and wanted not in kept:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"No evaluation of {wanted!r} is stored.",
             code="unknown_policy",
-            hint=did_you_mean(wanted, names) or f"headway grow evaluate {wanted}",
+            hint=errors.did_you_mean(wanted, names) or f"headway grow evaluate {wanted}",
         )
     return GrowAnswer(task=task, evaluated=names, evaluation=kept[wanted or names[0]] if names else None)

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from headway.kits.grow.factored.space import Factored
-from headway.nouns import Conflict, Damaged, InvalidSettings
+from headway.nouns import errors
 
 Critic = Literal["marginal", "state", "sampled_op"]
 CRITICS: tuple[Critic, ...] = get_args(Critic)
@@ -63,7 +63,7 @@ class RecurrentShape:
     ) -> RecurrentShape:
         """The shape for a world's inputs; `knobs` change the preset."""
         if preset not in PRESETS:
-            raise InvalidSettings(f"There is no preset {preset!r}.", code="bad_knob", hint="v1 or v2.")
+            raise errors.InvalidSettings(f"There is no preset {preset!r}.", code="bad_knob", hint="v1 or v2.")
         wanted = {**PRESETS[preset], **knobs}
         feedback = wanted.pop("feedback")
         shape = cls(
@@ -72,7 +72,7 @@ class RecurrentShape:
         )  # fmt: skip
         problem = shape.problem()
         if problem:
-            raise InvalidSettings(f"A recurrent network cannot have {problem}.", code="bad_knob")
+            raise errors.InvalidSettings(f"A recurrent network cannot have {problem}.", code="bad_knob")
         return shape
 
     @property
@@ -156,7 +156,7 @@ class RecurrentShape:
         ours, others = _told(self), _told(other)
         differences = [f"{name} {ours[name]} and {others[name]}" for name in ours if ours[name] != others[name]]
         if differences:
-            raise Conflict(
+            raise errors.Conflict(
                 f"{mine[:1].upper()}{mine[1:]} ({self.label}) does not fit {theirs} ({other.label}): "
                 f"{'; '.join(differences)}.",
                 code="other_shape",
@@ -183,10 +183,10 @@ class RecurrentShape:
                 given[name] = tuple(given[name])
             shape = cls(space=space, **given)
             problem = shape.problem()
-        except (KeyError, TypeError, ValueError, InvalidSettings) as error:
-            raise Damaged(f"The bundle's shape cannot be read: {error}.", code="bad_header") from error
+        except (KeyError, TypeError, ValueError, errors.InvalidSettings) as error:
+            raise errors.Damaged(f"The bundle's shape cannot be read: {error}.", code="bad_header") from error
         if problem:
-            raise Damaged(f"The bundle's shape has {problem}.", code="bad_header")
+            raise errors.Damaged(f"The bundle's shape has {problem}.", code="bad_header")
         return shape
 
 

@@ -31,8 +31,8 @@ from itertools import islice
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Candidate, Diagnostic, Evidence, Floats, HeadwayError, InvalidInput, Settled, Situation
-from headway.observe import dumps, kin_of, unrepeated
+from headway.nouns import Candidate, Diagnostic, Evidence, Floats, Settled, Situation, errors
+from headway.observe import Kin, dumps
 from headway.project import ProofQuestion, Unread
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class HeldoutKind:
         known = question.project.query.count_judged(question.settings.name, known=False, most=1)
         return bool(known) and _rule(question) is not None
 
-    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+    def missing(self, question: ProofQuestion) -> errors.HeadwayError | None:
         if _rule(question) is not None:
             return None
-        return InvalidInput(
+        return errors.InvalidInput(
             f"{question.candidate[0]} predicts neither rewards nor actions of single rows.",
             code="no_prediction",
             hint="Learn one of a family that does (bandit, outcome, clone), or import probabilities "
@@ -325,8 +325,8 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
     question.left.clear()
     scored, mine, theirs = _Scored(rule), _Forecast(question, question.candidate), _Forecast(question, question.other)
     scored.rivals = {name: [] for name in (rule.constant, *mine.rivals)}
-    fields = unrepeated(question.project.query, question.settings.name)
-    rows = _rows(question, rule, after, mine.until, fields)
+    kin = Kin(question.project.query, question.settings.name)
+    rows = _rows(question, rule, after, mine.until, kin)
     while batch := list(islice(rows, _CHUNK)):
         scored.notes = scored.notes or mine.report(batch)
         for row, (ours, other, *others) in zip(batch, rule.scores(batch, mine, theirs), strict=True):
@@ -334,13 +334,13 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
             scored.other.append(other)
             for scores, score in zip(scored.rivals.values(), others, strict=True):
                 scores.append(score)
-            scored.groups.append(row.decision.situation.episode or _kin(row, fields))
+            scored.groups.append(row.decision.situation.episode or kin.name(row.decision.situation))
             scored.most = max(scored.most, len(row.decision.candidates))
         if question.progress is not None:
             question.progress("prove", len(scored.groups), None)
     if not scored.groups:
         listed = ", ".join(f"{count:,} {name}" for name, count in question.left.items())
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"No settled decision of {question.settings.name!r} can be evidence{f': {listed}' if listed else ''}.",
             code="no_evidence",
             hint="Import rows about other situations: a text of which only a number is new is no evidence."
@@ -350,20 +350,14 @@ def _scored(question: ProofQuestion, *, after: int) -> _Scored:
     return scored
 
 
-def _kin(row: Settled, fields: Sequence[str]) -> str:
-    return kin_of(row.decision.situation.text, row.decision.situation.state, fields)
-
-
-def _rows(
-    question: ProofQuestion, rule: _Rewards | _Actions, after: int, until: float, fields: Sequence[str]
-) -> Iterator[Settled]:
+def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until: float, kin: Kin) -> Iterator[Settled]:
     """Rows after a time that neither policy was trained on, with what the rule needs; `left` counts the others."""
     unread = Unread(question.project, question.settings, question.candidate, question.other)
     read: set[str] = set()
     for row in _settled(question):
         spoken = unread.speaks(row.decision, row.first or None)
         if not spoken and row.decision.situation.episode is None:
-            read.add(_kin(row, fields))
+            read.add(kin.name(row.decision.situation))
         if row.decision.source != "mined" and (row.decision.at <= until or not spoken):
             rule.see(row)
     for row in _settled(question):
@@ -375,7 +369,7 @@ def _rows(
             question.left["with a mined label"] += 1
         elif not rule.usable(row):
             question.left["without a reward"] += 1
-        elif row.decision.situation.episode is None and _kin(row, fields) in read:
+        elif row.decision.situation.episode is None and kin.name(row.decision.situation) in read:
             question.left[NEAR_COPIES] += 1
         else:
             yield row

@@ -15,19 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Diagnostic, Estimate, Evidence, Floats, InvalidInput, Plan
-from headway.prove import (
-    About,
-    Bets,
-    ColumnMean,
-    Floors,
-    Groups,
-    GuardRule,
-    GuardTally,
-    Planned,
-    bootstrap,
-    judge_guards,
-)
+from headway.nouns import Diagnostic, Estimate, Evidence, Floats, Plan, errors
+from headway.prove import About, Bets, ColumnMean, Floors, GuardRule, Planned, bootstrap, judge_pairs
 
 LEAST_EPISODES = 50
 UNBOUNDED = "Nothing says how large a difference can be, so the test holds for many {unit} only (asymptotically)."
@@ -117,8 +106,8 @@ def _paired(
     least: int,
 ) -> Evidence:
     ours, theirs = _pair("returns" if kind == "world" else "scores", scores.candidate, scores.current)
-    by_segment = _by_segment(ours - theirs, segments)
-    tallies = {rule.name: _guard_tally(rule, *metrics[rule.name]) for rule in guards if rule.name in metrics}
+    labels, each = _labels(ours - theirs, segments), ours - theirs
+    measured = {rule.name: _pair(rule.name, *metrics[rule.name]) for rule in guards if rule.name in metrics}
     data = hashlib.sha256(ours.tobytes() + theirs.tobytes())
     if scores.groups is not None:
         data.update("\0".join(scores.groups).encode())
@@ -153,7 +142,7 @@ def _paired(
         data_hash=data.hexdigest(),
         needed=about.still_needed(mean.variance, mean.n, mean.mean),
         diagnostics=_diagnostics(used, least, unit),
-        guards=judge_guards(guards, tallies, by_segment, unit=unit),
+        guards=judge_pairs(guards, measured, labels, each, unit=unit),
         curve=tested.curve,
         bounds=tested.bounds,
         ended=horizon is not None and mean.n >= horizon,
@@ -206,7 +195,7 @@ def _within(limits: Limits | None, ours: Floats, theirs: Floats) -> None:
         return
     low, high = float(min(ours.min(), theirs.min())), float(max(ours.max(), theirs.max()))
     if low < limits[0] - 1e-9 or high > limits[1] + 1e-9:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"A score is {low if low < limits[0] else high:g}; it was declared to lie between {limits[0]:g} and "
             f"{limits[1]:g}.",
             code="bad_pairs",
@@ -233,25 +222,17 @@ def plan_pairs(
     return Planned(plan=plan, variance=variance, pilot=len(pilot), unit=unit)
 
 
-def _by_segment(differences: Floats, segments: Mapping[str, Sequence[str]]) -> dict[str, Groups]:
+def _labels(differences: Floats, segments: Mapping[str, Sequence[str]]) -> dict[str, NDArray[np.str_]]:
+    """[row]; the label of each row, by segment."""
     labels = {name: np.asarray(labels, dtype=np.str_) for name, labels in segments.items()}
-    groups: dict[str, Groups] = {}
     for name, label in labels.items():
         if label.shape != differences.shape:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"Segment {name!r} has {label.size} labels for {differences.size} rows.",
                 code="bad_pairs",
                 hint="Give one label per row.",
             )
-        groups[name] = Groups()
-        groups[name].add(label, differences)
-    return groups
-
-
-def _guard_tally(rule: GuardRule, candidate: Sequence[float], current: Sequence[float]) -> GuardTally:
-    tally = GuardTally(rule)
-    tally.bet_pairs(*_pair(rule.name, candidate, current))
-    return tally
+    return labels
 
 
 def _with_bootstrap(estimate: Estimate, differences: Floats, seed: int) -> Estimate:
@@ -293,7 +274,7 @@ def _diagnostics(used: Floats, least: int, unit: str) -> tuple[Diagnostic, ...]:
 def _pair(name: str, first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> tuple[Floats, Floats]:
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 1 or a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The {name} of candidate and current have the shapes {a.shape} and {b.shape}; expected two lists of the "
             "same length, of finite numbers.",
             code="bad_pairs",
@@ -305,7 +286,7 @@ def _pair(name: str, first: Sequence[float] | Floats, second: Sequence[float] | 
 def _averaged(ours: Floats, theirs: Floats, groups: Sequence[str]) -> tuple[Floats, Floats]:
     """One row per group, in the order in which groups first appear."""
     if len(groups) != ours.size:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There are {len(groups)} groups for {ours.size} rows.",
             code="bad_pairs",
             hint="Give one group per row.",

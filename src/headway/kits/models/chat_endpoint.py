@@ -24,7 +24,7 @@ import msgspec
 
 from headway.kits.models.language import Completion, Counted, Delta, Prompt, Scored, Turn
 from headway.kits.models.outgoing import CallFailed, Outgoing
-from headway.nouns import HeadwayError, InvalidInput, InvalidSettings, Unavailable
+from headway.nouns import errors
 
 _TRIES = 5
 _SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits
@@ -103,7 +103,7 @@ class ChatEndpoint:
     def score(self, prompt: Prompt, reply: str | Sequence[int], *, ended: bool = False) -> Scored:
         """Always refused."""
         del prompt, reply, ended
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The upstream {self.name!r} does not return the probability of a given reply.",
             code="no_logprobs",
             hint="Use a local model (headway models add smollm2): it gives log-probabilities.",
@@ -127,7 +127,7 @@ class ChatEndpoint:
 
     def _body(self, prompt: Prompt) -> bytes:
         if not prompt.turns:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "An endpoint for chats takes turns, not a text to continue or tokens.",
                 code="bad_prompt",
                 hint='Give turns=(Turn("user", text),).',
@@ -160,10 +160,10 @@ class ChatEndpoint:
             raise self._error(failure, tried) from None
         return self._read(prompt, answer)
 
-    def _error(self, failure: CallFailed, tried: str) -> HeadwayError:
+    def _error(self, failure: CallFailed, tried: str) -> errors.HeadwayError:
         code, where = f"upstream_{failure.kind}", f"[upstreams.{self.name}]"
         if failure.temporary:
-            return Unavailable(
+            return errors.Unavailable(
                 f"The upstream {self.name!r} {failure.what}, {tried}.",
                 code=code,
                 hint=self._hint(failure, where),
@@ -171,7 +171,7 @@ class ChatEndpoint:
         if failure.kind == "malformed":
             return self._malformed(failure.what)
         if failure.kind == "too_large":
-            return Unavailable(
+            return errors.Unavailable(
                 f"The upstream {self.name!r} {failure.what}.", code=code, hint=f"Its address is in {where}."
             )
         what, hint = failure.what, "Write the address that it redirects to into headway.toml"
@@ -180,7 +180,7 @@ class ChatEndpoint:
             what, hint = f"refused ({failure.status}{reason})", "Check its url and model in headway.toml"
         if failure.status in (401, 403):
             hint = "Check its key: the environment variable that key_env names"
-        return InvalidSettings(f"The upstream {self.name!r} {what}.", code=code, hint=f"{hint}, {where}.")
+        return errors.InvalidSettings(f"The upstream {self.name!r} {what}.", code=code, hint=f"{hint}, {where}.")
 
     def _hint(self, failure: CallFailed, where: str) -> str:
         if self._patient:
@@ -214,8 +214,8 @@ class ChatEndpoint:
             model=self.model,
         )
 
-    def _malformed(self, what: str) -> HeadwayError:
-        return Unavailable(
+    def _malformed(self, what: str) -> errors.HeadwayError:
+        return errors.Unavailable(
             f"The upstream {self.name!r} {what}.",
             code="upstream_malformed",
             hint=f"It has to speak OpenAI's /chat/completions; its address is in [upstreams.{self.name}].",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb, written
-from headway.nouns import InvalidInput
+from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.models import InstalledModel
@@ -41,14 +41,19 @@ def add(session: Session, targets: tuple[str, ...], name: str, revision: str, ag
     from headway.kits import models as store
 
     if name and len(targets) > 1:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "--name can be used with one model only.", code="bad_model_name", hint="Add them one by one."
         )
     cache = _cache(session)
     say = session.out.aside
-    with session.out.progress() as progress:
-        more: dict[str, Any] = {"name": name, "revision": revision, "again": again, "progress": progress, "say": say}
-        added = tuple(store.add(target, cache, **more) for target in targets)
+    more: dict[str, Any] = {
+        "name": name,
+        "revision": revision,
+        "again": again,
+        "progress": session.out.progress,
+        "say": say,
+    }
+    added = tuple(store.add(target, cache, **more) for target in targets)
     session.show(AddedModels(models=added))
     session.next("headway models list")
 
@@ -65,9 +70,8 @@ def list_models(session: Session, check: bool) -> int:
 
     cache = _cache(session)
     models, problems = store.installed(cache), {}
-    with session.out.progress() as progress:
-        for model in models:
-            problems[model.name] = store.verify(model, progress) if check else quick(model, cache)
+    for model in models:
+        problems[model.name] = store.verify(model, session.out.progress) if check else quick(model, cache)
     missing = [recipe for recipe in store.KNOWN.values() if recipe.name not in problems]
     session.show(ModelList(cache=str(cache), models=models, problems=problems, missing=missing))
     damaged = [model for model in models if problems[model.name]]
@@ -96,8 +100,7 @@ def path(session: Session, name: str | None) -> None:
     from headway.kits import models as store
 
     cache = _cache(session)
-    with session.out.progress() as progress:
-        folder = cache / "models" if name is None else store.folder(name, cache, progress)
+    folder = cache / "models" if name is None else store.folder(name, cache, session.out.progress)
     session.show(ModelFolder(path=str(folder)))
 
 
@@ -116,7 +119,7 @@ class AddedModels:
 @renders(AddedModels)
 def _added(out: Output, added: AddedModels) -> None:
     for model in added.models:
-        out.line(f"{model.name} is in {model.folder} ({written.megabytes(model.bytes)}).")
+        out.line(f"{model.name} is in {model.folder} ({_megabytes(model)}).")
     last = added.models[-1]
     if last.name == "minilm":
         out.line('Use it in headway.toml: encoder = "minilm"')
@@ -146,7 +149,7 @@ class ModelList:
 _MODELS = RecordTable[tuple["InstalledModel", str | None]](
     Column.text("name", lambda row: row[0].name),
     Column.text("kind", lambda row: row[0].kind),
-    Column.value("size", lambda row: written.megabytes(row[0].bytes)),
+    Column.value("size", lambda row: _megabytes(row[0])),
     Column.text("from", lambda row: _from(row[0].source)),
     Column.text("state", lambda row: row[1] or "intact"),
 )
@@ -169,7 +172,7 @@ class RemovedModel:
 
 @renders(RemovedModel)
 def _removed(out: Output, model: RemovedModel) -> None:
-    out.line(f"{model.removed} removed ({written.megabytes(model.bytes)}).")
+    out.line(f"{model.removed} removed ({_megabytes(model)}).")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +183,10 @@ class ModelFolder:
 @renders(ModelFolder)
 def _folder(out: Output, folder: ModelFolder) -> None:
     out.raw(f"{folder.path}\n")
+
+
+def _megabytes(model: InstalledModel | RemovedModel) -> str:
+    return f"{model.bytes / 1e6:,.0f} MB"
 
 
 def _cache(session: Session) -> Path:

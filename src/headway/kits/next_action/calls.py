@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headway.client import ServerCall, ServerVerb, offer_body
+from headway.client import ServerCall, ServerVerb
 
 if TYPE_CHECKING:
     from headway.project import Offer
@@ -26,9 +26,7 @@ def rank(
 
     Without a state, a ranking task takes that of its latest decision, which `state_of` names.
     """
-    body: dict[str, Any] = {"text": text, "role": role, "state": state, "policy": policy}
-    if candidates is not None:
-        body["candidates"] = [offer_body(offer) for offer in candidates]
+    body = {"text": text, "role": role, "state": state, "policy": policy, "candidates": candidates}
     known = {name: value for name, value in body.items() if value not in (None, "")}
     return ServerCall.post("/v1/tasks/{}/rank", task, body=known, read=dict)
 

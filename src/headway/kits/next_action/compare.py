@@ -23,7 +23,7 @@ from headway.kits.next_action.policy import Z80, restored
 from headway.kits.next_action.regression import Regression, fit_regression, pick_regression, read_regression
 from headway.kits.next_action.rows import RankedRows
 from headway.kits.next_action.shapes import SIZES, RankerShape
-from headway.nouns import Floats, MissingExtra, Progress
+from headway.nouns import Floats, Progress, errors
 
 _FOLDS = 5
 _CLEARLY = 2.0  # standard errors of the lead over the linear model
@@ -71,7 +71,7 @@ def compared(
         if sizes:
             base = (linear, _crossfitted(learning, choice, seed))
             trials = _networks(sizes, learning, judging, base, wanted, seed, progress, work)
-    except MissingExtra as error:
+    except errors.MissingExtra as error:
         if asked != "auto":
             raise
         notes.append(f"No transformer was learned: {error}")
@@ -100,8 +100,8 @@ def _errors(trials: list[_Trial], linear: Floats, judging: RankedRows) -> list[s
     if not trials or not len(linear):
         return []
     corrections = {"linear": np.zeros(len(linear)), **{trial.name: trial.correction for trial in trials}}
-    errors = {name: ((linear + value - judging.units) ** 2).mean() for name, value in corrections.items()}
-    listed = ", ".join(f"{name} {error:.3f}" for name, error in errors.items())
+    squared = {name: ((linear + value - judging.units) ** 2).mean() for name, value in corrections.items()}
+    listed = ", ".join(f"{name} {error:.3f}" for name, error in squared.items())
     return [f"Error on the tuning rows, as a share of the variance: {listed}."]
 
 

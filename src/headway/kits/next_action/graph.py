@@ -17,7 +17,7 @@ import numpy as np
 
 from headway.kits.next_action.layout import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.shapes import STEPS, RankerShape
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 _KNOWN = STEPS + 2  # tokens of a state
 _PROBES = (1, 2, 3, 7, 16)
@@ -31,7 +31,7 @@ class Scorer:
             import onnx  # noqa: F401
             import onnxruntime
         except ImportError as error:
-            raise MissingExtra("The transformer of a ranker", str(error.name), "text") from None
+            raise errors.MissingExtra("The transformer of a ranker", str(error.name), "text") from None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3

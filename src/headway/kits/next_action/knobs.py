@@ -12,7 +12,10 @@ from headway.nouns import knob
 class RankerKnobs:
     """The knobs of the family `ranker` (`headway learn --set`)."""
 
-    architecture: str = knob("auto", '"linear", "small", "full", "larger", or "auto": the best on the tuning rows.')
+    architecture: str = knob(
+        "auto", '"linear", "small", "full", "larger", or "auto": the best on the tuning rows.',
+        choices=("auto", "linear", "small", "full", "larger"),
+    )  # fmt: skip
     least: int = knob(200, "Labelled rows below which nothing is learned; see `force`.", low=1, high=10**9)
     force: bool = knob(False, "Learn from fewer rows, too; what the result is worth is said.")
     role: str = knob("", "Learn from the rows of this role (agent) alone.")

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.encode import Features, fit
+from headway.encode import Features, Tracker
 from headway.kits.next_action.shapes import STEPS
-from headway.nouns import Candidate, Damaged, Encoder, Floats, InvalidInput, Situation, Value, did_you_mean
+from headway.nouns import Candidate, Encoder, Floats, Situation, Value, errors
 
 FIELDS = ("name", "type", "description", "scope", "files_affected")
 _TRAJECTORY = "recent_deltas"
@@ -44,8 +44,8 @@ class Layout:
     def fit(cls, situations: Sequence[Situation], candidates: Sequence[Candidate], encoder: Encoder | None) -> Layout:
         changes = [abs(change) for situation in situations for change in _steps(situation)]
         return cls(
-            state=fit(map(_with_share, situations), encoder),
-            action=fit((_described(candidate) for candidate in candidates), encoder),
+            state=Tracker(map(_with_share, situations)).features(encoder),
+            action=Tracker(_described(candidate) for candidate in candidates).features(encoder),
             step_scale=max(float(np.mean(changes)), 1e-9) if changes else 1.0,
         )
 
@@ -53,16 +53,16 @@ class Layout:
     def from_json(cls, body: Any, encoder: Encoder | None) -> Layout:
         """The layout of a bundle's header; the input is untrusted."""
         if not isinstance(body, Mapping) or not all(isinstance(body.get(key), Mapping) for key in ("state", "action")):
-            raise Damaged("The bundle has no layout.", code="bad_header")
+            raise errors.Damaged("The bundle has no layout.", code="bad_header")
         scale = body.get("step_scale")
         if not isinstance(scale, int | float) or not 0.0 < scale < math.inf:
-            raise Damaged("The bundle's layout has no usable scale.", code="bad_header")
+            raise errors.Damaged("The bundle's layout has no usable scale.", code="bad_header")
         layout = cls(
             state=Features.from_json(body["state"]), action=Features.from_json(body["action"]), step_scale=float(scale)
         )
         for features in (layout.state, layout.action):
             if features.encoder and (encoder is None or encoder.version != features.encoder):
-                raise Damaged(
+                raise errors.Damaged(
                     f"The policy needs the encoder {features.encoder!r}, not {getattr(encoder, 'version', None)!r}.",
                     code="encoder_mismatch",
                     hint="Set `encoder` of the task to the one that it was learned with, or learn again.",
@@ -98,11 +98,11 @@ class Layout:
         for place, candidate in enumerate(candidates):
             for field in candidate.features:
                 if field not in known:
-                    raise InvalidInput(
+                    raise errors.InvalidInput(
                         f"Candidate {place} ({candidate.name[:40]!r}) has the field {field!r}, "
                         "which no training row had.",
                         code="unknown_field",
-                        hint=did_you_mean(field, sorted(known)),
+                        hint=errors.did_you_mean(field, sorted(known)),
                     )
 
 

@@ -10,6 +10,7 @@ time. With fewer labelled rows than `least` nothing is learned, unless `force` s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from headway.kits.next_action.compare import BestRanker, compared
 from headway.kits.next_action.knobs import RankerKnobs
 from headway.kits.next_action.layout import Layout
 from headway.kits.next_action.rows import RankedRows, rows_of
-from headway.kits.next_action.shapes import ARCHITECTURES, EMBEDDING
-from headway.learn import checked, count_row, no_counts
-from headway.nouns import Encoder, Experience, InvalidInput, InvalidSettings, Learned, Progress, Settled, did_you_mean
+from headway.kits.next_action.shapes import EMBEDDING
+from headway.learn import RowCounts
+from headway.nouns import Encoder, Experience, Learned, Progress, Settled, changed, errors
 
 VERSION = 1
 
@@ -43,7 +44,7 @@ class RankerLearner:
     ) -> Learned:
         """The best architecture; `work`: a folder where interrupted training is kept and carried on."""
         wanted = _wanted(knobs)
-        counts = no_counts()
+        counts = RowCounts()
         train, tune = (_labelled(experience.part(name), counts, wanted["role"]) for name in ("train", "tune"))
         if not tune and len(train) > 1:  # hardly any row: some of them must judge the others
             train, tune = train[: -(-4 * len(train) // 5)], train[-(-4 * len(train) // 5) :]
@@ -61,27 +62,21 @@ class RankerLearner:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked("ranker", knobs, RankerKnobs)
-    if wanted["architecture"] not in ("auto", *ARCHITECTURES):
-        raise InvalidSettings(
-            f"The knob architecture is {wanted['architecture']!r}.",
-            code="bad_knob",
-            hint=did_you_mean(str(wanted["architecture"]), ("auto", *ARCHITECTURES)),
-        )
+    wanted = asdict(changed("ranker", RankerKnobs(), knobs))
     if wanted["bits"] not in (8, 32):
-        raise InvalidSettings(f"The knob bits is {wanted['bits']!r}.", code="bad_knob", hint="Use 32 or 8.")
+        raise errors.InvalidSettings(f"The knob bits is {wanted['bits']!r}.", code="bad_knob", hint="Use 32 or 8.")
     return wanted
 
 
-def _labelled(rows: Iterable[Settled], counts: dict[str, Any], role: str) -> list[Settled]:
+def _labelled(rows: Iterable[Settled], counts: RowCounts, role: str) -> list[Settled]:
     labelled: list[Settled] = []
     for row in rows:
         if role and row.decision.situation.role != role:
             continue
-        count_row(row, counts)
+        counts.row(row)
         if row.reward is not None and row.weight > 0.0:
             if not np.isfinite(row.reward):
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The reward of row {row.seq} is {row.reward!r}.", code="not_finite", hint="Rescore it."
                 )
             labelled.append(row)
@@ -102,13 +97,13 @@ def _held_back(train: list[Settled], tune: list[Settled], share: float) -> tuple
 def _check_enough(train: list[Settled], tune: list[Settled], wanted: Mapping[str, Any]) -> None:
     count, least = len(train) + len(tune), int(wanted["least"])
     if not train:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "There is no decision with a reward in the train part.",
             code="nothing_to_learn",
             hint="Send signals for the decisions, or wait until they settle.",
         )
     if count < least and not wanted["force"]:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{count} labelled rows can be read, besides those kept for the proof; a ranker needs {least:,} to say "
             "anything about new ones.",
             code="too_few_rows",

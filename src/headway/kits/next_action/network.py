@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from headway.kits.next_action.shapes import RankerShape
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 try:
     import torch
     from torch import Tensor
     from torch.nn import functional
 except ModuleNotFoundError as error:
-    raise MissingExtra("Training the transformer of the ranker", "torch", "learn") from error
+    raise errors.MissingExtra("Training the transformer of the ranker", "torch", "learn") from error
 
 
 StateBatch = tuple[Tensor, Tensor, Tensor]  # text [state, width], numbers [state, …], steps [state, STEPS, 2]

@@ -19,7 +19,7 @@ from typing import Any, Literal, cast
 
 from headway.kits.next_action.measures import CalibrationWindow, window, windows
 from headway.kits.next_action.ranking import Ranked
-from headway.nouns import Candidate, HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Time
+from headway.nouns import Candidate, PolicyRef, Settled, Situation, Time, errors
 from headway.project import Project, Unread
 
 _LOOKED_AT = 500  # decisions, the latest ones
@@ -61,7 +61,6 @@ class PredictionReport:
 def predictions(project: Project, task: str, *, policy: str | None = None, limit: int = _LOOKED_AT) -> PredictionReport:
     """Predictions and outcomes of the latest `limit` decisions."""
     settings = project.settings.task(task)
-    project.settle(settings.name)
     latest = project.query.latest(settings.name, limit)
     asked = _Forecasters(project, settings.name, policy)
     rows: list[PredictedOutcome] = []
@@ -97,7 +96,7 @@ class _Forecaster:
         probe = self._policy.opinions((Situation(task=""),), (Candidate("a"), Candidate("b")), (0,), confidence=False)
         discounted = float(getattr(self._policy, "knobs", {}).get("gamma") or 0.0) > 0.0  # not one decision's reward
         if probe.mean is None or discounted:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{ref} does not predict rewards.",
                 code="no_prediction",
                 hint=f"Learn one that does: headway learn {task}",
@@ -165,7 +164,7 @@ class _Forecasters:
         if digest not in self._loaded:
             try:
                 self._loaded[digest] = _Forecaster(self._project, self._task, ref, digest)
-            except HeadwayError:
+            except errors.HeadwayError:
                 self._loaded[digest] = None
         return self._loaded[digest]
 

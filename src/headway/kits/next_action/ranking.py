@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headway.nouns import OWNER, Decision, InvalidInput, Reader
-from headway.project import Offer, Project, situation_of
+from headway.nouns import OWNER, Decision, Reader, errors
+from headway.project import Ask, Offer, Project
 
 _NEWEST = 200
 _Z80 = 1.2815515655446004  # ±1.28 deviations hold 80% of a normal distribution
@@ -64,7 +64,7 @@ def rank(
     """Candidates in order of predicted reward, with the uncertainty of each; nothing is logged."""
     settings = project.settings.task(task)
     offered = project.offers.candidates(task, candidates, settings.actions)
-    situation = situation_of(task, text, {"state": state, "role": role}, project.redact)
+    situation = Ask(task, text, None, {"state": state, "role": role}).situation(project.redact)
     ref, digest = project.servings.resolve(settings, policy or "current")
     pipeline = project.servings.pipeline(task, project.servings.body(settings), ref, digest)
     check = getattr(pipeline.policy, "check", None)  # a policy may know which fields its candidates can have
@@ -72,7 +72,7 @@ def rank(
         check(offered)
     opinion = pipeline.policy.opinions((situation,), offered, (0,), std=True).row(0)
     if opinion.mean is None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{ref} does not predict rewards, so it cannot score or rank.",
             code="no_prediction",
             hint=f"Learn and promote a policy first: headway learn {task}",

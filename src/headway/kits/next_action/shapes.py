@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from headway.nouns import Damaged
+from headway.nouns import errors
 
 EMBEDDING = 768  # what texts are projected to, whatever the encoder's width
 STEPS = 8  # of the trajectory, the last ones
@@ -46,9 +46,9 @@ class RankerShape:
         try:
             hidden, layers, heads = (int(body[name]) for name in ("hidden", "layers", "heads"))
         except (KeyError, TypeError, ValueError) as error:
-            raise Damaged("The bundle's shape cannot be read.", code="bad_header") from error
+            raise errors.Damaged("The bundle's shape cannot be read.", code="bad_header") from error
         if not (1 <= layers <= 48 and 1 <= heads <= 64 and 1 <= hidden <= 4096 and hidden % heads == 0):
-            raise Damaged(f"The bundle's shape is {body!r:.80}.", code="bad_header")
+            raise errors.Damaged(f"The bundle's shape is {body!r:.80}.", code="bad_header")
         return cls(hidden=hidden, layers=layers, heads=heads, text=text, numbers=numbers, traits=traits)
 
     def to_json(self) -> dict[str, int]:

@@ -27,7 +27,7 @@ from headway.files import read_regular, write_whole
 from headway.kits.next_action.layout import ActionInputs, Singles, StateInputs
 from headway.kits.next_action.network import RankerNetwork
 from headway.kits.next_action.shapes import RankerShape
-from headway.nouns import Floats, InvalidInput, Progress
+from headway.nouns import Floats, Progress, errors
 from headway.observe import UNREADABLE
 
 _PATIENCE = 3  # epochs without a better one
@@ -78,7 +78,7 @@ def device_named(name: str) -> str:
     if name == "auto":
         return next(device for device in ("cuda", "mps", "cpu") if there[device])
     if not there.get(name, False):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is no device {name!r} here.",
             code="bad_device",
             hint="Available: auto, " + ", ".join(device for device, present in there.items() if present) + ".",

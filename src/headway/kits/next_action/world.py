@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headway.nouns import Candidate, Decision, Signal, Situation, Source, Value, parse_decision_id
+from headway.nouns import Candidate, Decision, Signal, Situation, Source, Value, ids
 from headway.observe import part_of_group
 from headway.project import recorded
 
@@ -199,7 +199,7 @@ class Projects:
                 probabilities=None,
                 policy="elsewhere@0",
                 at=at,
-                id=parse_decision_id(str(uuid.uuid5(_NAMESPACE, name))),
+                id=ids.parse_decision(str(uuid.uuid5(_NAMESPACE, name))),
                 key="",
                 source=row.source,
             )

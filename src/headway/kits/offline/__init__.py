@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 from headway.nouns import Command, Family, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.offline.packs import manifest as manifest, plain as plain, write as write
-    from headway.kits.offline.played import played_summary as played_summary
+    from headway.kits.offline.packs import (
+        manifest as manifest,
+        plain as plain,
+        played_summary as played_summary,
+        write as write,
+    )
 else:
     __all__, __getattr__ = door(__name__)
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from headway.kits.offline import packs
-from headway.nouns import Evidence, InvalidInput, Progress, Verdict
-from headway.project import Examined, Project, examine
+from headway.nouns import Evidence, Progress, Verdict, errors
+from headway.project import Examined, Project
 from headway.settings import TaskSettings
 
 
@@ -54,14 +54,12 @@ def compare(
     settings = project.settings.task(task)
     _check_empty(pack)
     has_rules = project.servings.baseline_ref(project.servings.body(settings)) == "rules@0"
-    examined = examine(
-        project, policy, against=against or ("rules@0" if has_rules else "current"), task=task, progress=progress,
-        keep_rows=pack is not None,
-    )  # fmt: skip
+    against = against or ("rules@0" if has_rules else "current")
+    examined = project.examine(policy, against=against, task=task, progress=progress, keep_rows=pack is not None)
     evidence = examined.verdict.evidence
     assert evidence is not None
     if pack is not None and evidence.kind != "log":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{evidence.candidate} was judged by {evidence.n:,} {evidence.unit}; a run pack holds logged decisions.",
             code="no_evidence",
             hint="Omit --run-pack, or collect decisions with their probabilities.",
@@ -94,7 +92,7 @@ def compare(
 
 def _check_empty(pack: Path | None) -> None:
     if pack is not None and pack.exists() and any(path.name != "live.part" for path in pack.iterdir()):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(pack)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
         )
 
@@ -118,7 +116,9 @@ def _ask(
 
     tasks = read_tasks(asking.tasks)
     if asking.repeats < 1:
-        raise InvalidInput(f"--repeats is {asking.repeats}, expected 1 or more.", code="bad_repeats", hint="Try 3.")
+        raise errors.InvalidInput(
+            f"--repeats is {asking.repeats}, expected 1 or more.", code="bad_repeats", hint="Try 3."
+        )
     candidates = project.offers.candidates(settings.name, None, settings.actions)
     body = project.servings.body(settings)
     policy = (evidence.candidate, evidence.candidate_hash)

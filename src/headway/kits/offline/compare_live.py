@@ -25,9 +25,9 @@ import numpy as np
 
 from headway.files import read_regular
 from headway.kits.models import ChatEndpoint
-from headway.nouns import Candidate, HeadwayError, InvalidInput, InvalidSettings, Progress, decision_id
+from headway.nouns import Candidate, Progress, errors, ids
 from headway.observe import Redactor
-from headway.project import Details, recorded, situation_of
+from headway.project import Ask, Details, recorded
 from headway.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def read_tasks(path: Path) -> list[LiveTask]:
     try:
         lines = read_regular(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(path)!r} cannot be read: {error}.", code="bad_tasks", hint="Name a JSONL file in UTF-8."
         ) from error
     for number, line in enumerate(lines, 1):
@@ -78,7 +78,7 @@ def read_tasks(path: Path) -> list[LiveTask]:
         if row.get("check") is not None:
             try:
                 validate(row["check"])
-            except (InvalidInput, TypeError, KeyError, AttributeError) as error:
+            except (errors.InvalidInput, TypeError, KeyError, AttributeError) as error:
                 raise _bad(path, number, f"has an invalid check: {error}") from error
         name = str(row.get("id") or f"line {number}")
         if name in tasks:
@@ -91,7 +91,7 @@ def read_tasks(path: Path) -> list[LiveTask]:
             check=row.get("check"),
         )
     if not tasks:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(path)!r} holds no prompt.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
         )
     return list(tasks.values())
@@ -135,7 +135,7 @@ class Runner:
 
         ref, pipeline = self.sides[side]
         details = Details(state=dict(task.state), role=task.role)
-        situation = situation_of(self.task, task.text, details, Redactor())
+        situation = Ask(self.task, task.text, None, details).situation(Redactor())
         drawn = hashlib.sha256(f"{self.seed} {task.id} {repeat}".encode()).digest()  # both sides use the same draw
         acted = pipeline.act(situation, self.candidates, int.from_bytes(drawn[:8], "little"))
         action = self.candidates[acted.index].name
@@ -155,7 +155,7 @@ class Runner:
             probabilities=tuple(acted.probabilities.tolist()),
             policy=ref,
             at=self.project.clock(),
-            id=decision_id(self.project.clock()),
+            id=ids.decision(self.project.clock()),
             key="",
             source="synthetic",
         )
@@ -191,7 +191,7 @@ class Runner:
         whole = read_regular(self.part).decode()
         lines = whole[: whole.rfind("\n") + 1].splitlines()  # a truncated line is asked again
         if not lines or json.loads(lines[0]) != {"key": key}:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{str(self.part)!r} holds answers of another comparison.",
                 code="other_comparison",
                 hint="Name a new folder with --run-pack, or remove this one.",
@@ -268,8 +268,8 @@ def _unjudged(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, int], str]:
     return counts, ""
 
 
-def _bad(path: Path, line: int, what: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(path: Path, line: int, what: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{path.name}, line {line} {what}.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
     )
 
@@ -309,7 +309,7 @@ class UpstreamCaller:
         for name in names:
             upstream = self._settings.upstreams.get(name)
             if upstream is None:
-                raise InvalidSettings(
+                raise errors.InvalidSettings(
                     f"The action {name!r} is not an upstream, so it cannot be called.",
                     code="no_upstream",
                     hint=f"Declare [upstreams.{name}] with url and model in headway.toml.",
@@ -322,7 +322,7 @@ class UpstreamCaller:
         began = time.perf_counter()
         try:
             reply = endpoint.once(text, max_tokens=max_tokens, temperature=temperature)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             return MeasuredReply(text="", latency_s=time.perf_counter() - began, failed=error.message)
         return MeasuredReply(
             text=reply.text,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.prove import PLACES, Log, RowOrigin
 
 _PLAIN = ("reward", "action", "logged", "target", "baseline", "features", "status")
@@ -108,11 +108,11 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
         )
         origins = _origins(tensors, words["origin"], lengths) if "origin" in words else [None] * len(lengths)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The stored rows are inconsistent: {error}.", code="bad_pack", hint="Make the pack again."
         ) from error
     if sum(lengths) != len(whole) or min(lengths) < 1:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The chunks add up to {sum(lengths)} rows, but there are {len(whole)}.",
             code="bad_pack",
             hint="Make the pack again.",

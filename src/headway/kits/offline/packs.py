@@ -23,7 +23,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,11 +31,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from headway.files import read_regular
 from headway.kits.offline.stated import Stated
-from headway.nouns import Damaged, Evidence, InvalidInput, UnknownName, Verdict
+from headway.nouns import Evidence, Verdict, errors
 from headway.promote import gate
+from headway.prove import bootstrap
 
 SCHEMA = "headway.run-pack/2"
 EARLIER = ("headway.run-pack/1",)
@@ -89,7 +91,7 @@ def manifest(folder: Path, *, command: str, at: float, seed: int, **more: Any) -
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write the pack atomically: files first, their hashes last, and only then the name."""
     if folder.exists() and any(path.name != "live.part" for path in folder.iterdir()):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(folder)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
         )
     scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -113,7 +115,7 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 def verify(folder: Path) -> VerifiedPack:
     """Check every byte, then recompute every number that follows from the rows; a difference raises Damaged."""
     if not (folder / SUMS).is_file():
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no run pack in {str(folder)!r}.",
             code="no_pack",
             hint="`headway compare TASK --run-pack DIR` makes one.",
@@ -138,7 +140,7 @@ def verify(folder: Path) -> VerifiedPack:
         raise _damaged(f"its schema is {about.get('schema')!r}, expected {SCHEMA!r}")
     try:
         again = recompute(bodies, seed=int(about["seed"]))
-    except (msgspec.MsgspecError, InvalidInput) as error:
+    except (msgspec.MsgspecError, errors.InvalidInput) as error:
         raise _damaged(f"its numbers cannot be recomputed ({error})") from error
     for part in sorted(results.keys() | again.keys()):
         if results.get(part) != again.get(part):
@@ -156,8 +158,6 @@ def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
 
         results["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
     if "played.jsonl" in bodies:
-        from headway.kits.offline.played import played_summary
-
         rows = [json.loads(line) for line in bodies["played.jsonl"].splitlines()]
         results["played"] = plain(played_summary(rows, seed=seed))
     return results
@@ -224,8 +224,10 @@ def _sums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def _damaged(what: str) -> Damaged:
-    return Damaged(f"The run pack is damaged: {what}.", code="pack_damaged", hint="Get the pack again from its author.")
+def _damaged(what: str) -> errors.Damaged:
+    return errors.Damaged(
+        f"The run pack is damaged: {what}.", code="pack_damaged", hint="Get the pack again from its author."
+    )
 
 
 def _git(folder: Path) -> str:
@@ -248,3 +250,51 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+BEST, OURS = "oracle", "learned"  # what shares are of, and what is compared with the others
+_RESAMPLES = 2_000
+Floats = NDArray[np.float64]
+
+
+def played_summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
+    """part → way → mean value, its interval, its share of the best way's, solved, cost, and what `learned` has more."""
+    parts: dict[str, dict[str, dict[str, list[float]]]] = {}
+    for row in rows:
+        ways = parts.setdefault(str(row["part"]), {})
+        values = ways.setdefault(str(row["way"]), {}).setdefault(str(row["subject"]), [])
+        values[:] = [float(row["value"]), float(row["solved"]), float(row["cost"])]
+    return {part: _part(ways, seed) for part, ways in sorted(parts.items())}
+
+
+def _part(ways: Mapping[str, Mapping[str, list[float]]], seed: int) -> dict[str, Any]:
+    subjects = sorted(set.intersection(*(set(way) for way in ways.values())))
+    tables = {name: np.array([way[subject] for subject in subjects]) for name, way in ways.items()}
+    result: dict[str, Any] = {"subjects": len(subjects), "ways": {}}
+    for name, table in tables.items():
+        low, high = bootstrap(table[:, 0], seed=seed)
+        entry = {
+            "value": float(table[:, 0].mean()), "low": low, "high": high,
+            "solved": float(table[:, 1].mean()), "cost": float(table[:, 2].mean()),
+        }  # fmt: skip
+        if BEST in tables:
+            entry["share"], entry["share_low"], entry["share_high"] = _share(table[:, 0], tables[BEST][:, 0], seed)
+        if OURS in tables and name != OURS:
+            more = tables[OURS][:, 0] - table[:, 0]
+            least, most = bootstrap(more, seed=seed)
+            entry["learned_more"], entry["learned_more_low"], entry["learned_more_high"] = (
+                float(more.mean()),
+                least,
+                most,
+            )
+        result["ways"][name] = entry
+    return result
+
+
+def _share(values: Floats, best: Floats, seed: int) -> tuple[float, float, float]:
+    """The share of the best way's mean, with its 95% interval over resampled subjects."""
+    rng = np.random.default_rng([seed, 0x5A])
+    weights = rng.multinomial(len(values), np.full(len(values), 1.0 / len(values)), size=_RESAMPLES).astype(np.float64)
+    shares = (weights @ values) / (weights @ best)
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(values.mean() / best.mean()), float(low), float(high)

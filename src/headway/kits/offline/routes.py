@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headway.nouns import Busy, InvalidInput, Unavailable
+from headway.nouns import errors
 from headway.serve import Call, endpoint
 
 _PATIENCE_S = 120.0
@@ -48,14 +48,15 @@ def tradeoff_curve(call: Call) -> TradeoffAnswer:
     """The curve from the best answer to the cheapest, on the newest decisions; computed in a process of its own."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    command = [sys.executable, "-P", "-m", "headway", "-C", str(project.folder), "tradeoff", task, "--json"]
+    command = [sys.executable, "-P", "-m", "headway", "-C", str(project.folder), "tradeoff", task]
+    command += ["--as-stored", "--json"]
     if not _computing.acquire(timeout=_WAIT_S):
-        raise Busy("Another curve is being computed.", code="queue_full", retry_after_s=_WAIT_S)
+        raise errors.Busy("Another curve is being computed.", code="queue_full", retry_after_s=_WAIT_S)
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
         document: dict[str, Any] = msgspec.json.decode(done.stdout)
     except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             "The curve was not computed.",
             code="tradeoff_failed",
             hint=f"Compute it in the terminal: headway tradeoff {task}",
@@ -64,5 +65,5 @@ def tradeoff_curve(call: Call) -> TradeoffAnswer:
         _computing.release()
     if "error" in document:
         problem = document["error"]
-        raise InvalidInput(problem["message"], code=problem["code"], hint=problem.get("hint", ""))
+        raise errors.InvalidInput(problem["message"], code=problem["code"], hint=problem.get("hint", ""))
     return msgspec.convert(document, TradeoffAnswer)

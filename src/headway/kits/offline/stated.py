@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from headway.nouns import Diagnostic, Evidence, InvalidInput
+from headway.nouns import Diagnostic, Evidence, errors
 from headway.promote import gate
 from headway.prove import with_regions
 
 NOTE = "stated by the project, not recomputed"
-_BY_THE_GATE = (gate.ONE_KEY, gate.ONE_KEY_REGION)  # recomputed from the raters
+_BY_THE_GATE = gate.KEY_CHECKS  # recomputed from the raters
 _FROM_THE_STORE = (
     "repetition",
     "replay",
@@ -99,6 +99,6 @@ class Stated:
 def _refuse_overlap(stated: Iterable[str], recomputed: Container[str]) -> None:
     for name in stated:
         if name in recomputed or name in _BY_THE_GATE:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The pack states {name!r}, which follows from its rows.", code="bad_pack", hint="Make the pack again."
             )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Estimate, Floats, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import Estimate, Floats, errors
 from headway.prove import held_out_predictions, normal
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ def tradeoff(
     """The curve over these rows (no NaN). `of`: the reference arm; the best one by default."""
     n = len(action)
     if n < LEAST:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{n} decisions have both signals; a curve needs {LEAST}.",
             code="too_few_rows",
             hint="Send the quality and the cost of every decision as signals.",
         )
     if of is not None and of not in arms:
-        raise UnknownName(f"There is no arm {of!r}.", code="unknown_arm", hint=did_you_mean(of, arms))
+        raise errors.UnknownName(f"There is no arm {of!r}.", code="unknown_arm", hint=errors.did_you_mean(of, arms))
     fold = np.random.default_rng(seed).permutation(n) % FOLDS
     scores, guesses = {}, {}
     for name, values in (("quality", quality), ("cost", cost)):
@@ -134,7 +134,7 @@ def _point(
 
 def _reference(of: str | None, constants: Mapping[str, TradeoffPoint]) -> str:
     if not constants or (of is not None and of not in constants):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The reference arm was not offered in every decision.",
             code="arm_missing",
             hint="Name another --of.",
@@ -179,6 +179,7 @@ class TradedSignals:
 
     quality: str
     cost: str
+    unit: str = ""  # the sign of the cost's currency
     rewards: Rewards | None = None  # what gives the quality; None: the signal of that name
 
     def value(self, row: Settled) -> float | None:
@@ -190,27 +191,26 @@ class TradedSignals:
 
 def traded_signals(project: Project, task: str, quality: str | None = None, cost: str | None = None) -> TradedSignals:
     """The signals that are named, or else the task's reward without cost and the signal that counts its money."""
-    from headway.reward import cost_signal, cost_terms
+    from headway.reward import Costs
 
     rewards = project.rewards(task)
-    sent = project.query.signal_names(task)
-    cost = cost or cost_signal(rewards, sent)
-    if not cost:
-        raise InvalidInput(
+    costs = Costs.of(rewards, project.query.signal_names(task), cost)
+    if not costs.signal:
+        raise errors.InvalidInput(
             f"No signal of {task!r} counts money.",
             code="cost_missing",
             hint="Send cost_usd with each outcome, or name another signal: --cost latency_s",
         )
     if quality is not None:
-        return TradedSignals(quality=quality, cost=cost)
-    without = rewards.without({*cost_terms(rewards), cost})
+        return TradedSignals(quality=quality, cost=costs.signal, unit=costs.unit)
+    without = rewards.without({*costs.terms, costs.signal})
     if rewards.signals and not without.signals:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The reward of {task!r} has no term but cost.",
             code="quality_missing",
             hint="Name the signal to have more of: --quality solved",
         )
-    return TradedSignals(quality=QUALITY, cost=cost, rewards=without)
+    return TradedSignals(quality=QUALITY, cost=costs.signal, unit=costs.unit, rewards=without)
 
 
 def traded(
@@ -226,28 +226,24 @@ def traded(
     """The curve of quality against cost over the newest decisions; see `traded_signals` for the defaults."""
     import numpy as np
 
-    from headway.encode import fit
-    from headway.observe import latest_draws
-    from headway.project import encoder_spec, speaking
+    from headway.encode import Tracker
 
     settings = project.settings.task(task)
-    project.settle(task)
     signals = traded_signals(project, task, quality, cost)
     left: Counter[str] = Counter()
     rows = []
-    latest = latest_draws(project.database, project.query, task, newest)
-    for row in speaking(project.query.outcomes(latest, signals=True), left):
+    for row in project.newest_rows(task, newest, left):
         good, price = signals.value(row), row.signals.get(signals.cost)
         if good is not None and price is not None:
             rows.append((row.decision, good, price))
     if not rows:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"No settled decision of {task!r} has both {signals.quality!r} and {signals.cost!r}.",
             code="too_few_rows",
             hint="Send both as signals, or name others with --quality and --cost.",
         )
     if not any(price for _, _, price in rows):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{signals.cost} is 0 on every decision of {task!r}, so there is nothing to save.",
             code="cost_missing",
             hint="Set price_in and price_out of the upstreams, or name another signal: --cost latency_s",
@@ -259,9 +255,9 @@ def traded(
         for candidate, share in zip(decision.candidates, decision.probabilities, strict=True):
             logged[place, column[candidate.name]] = share
     situations = [decision.situation for decision, _, _ in rows]
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     return tradeoff(
-        features=fit(situations[:2000], encoder).vectors(situations, encoder),
+        features=Tracker(situations[:2000]).features(encoder).vectors(situations, encoder),
         action=np.array([column[decision.action] for decision, _, _ in rows]),
         logged=logged,
         quality=np.array([good for _, good, _ in rows], dtype=np.float64),

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from headway.encode import Features, Tracker, uncached
 from headway.kits.practice import LoggedRows
-from headway.learn import count_row, no_counts, nothing_to_learn
-from headway.nouns import Encoder, Ending, Experience, Floats, InvalidInput, Policy, Settled
+from headway.learn import RowCounts, blocks, nothing_to_learn
+from headway.nouns import Encoder, Ending, Experience, Floats, Policy, Settled, errors
 
 Singles = NDArray[np.float32]
 Kind = TypeVar("Kind", bound=Policy)
@@ -49,20 +49,22 @@ class Transitions:
 
 
 def _look(
-    experience: Experience, add: Callable[[Any], None], most: int, counts: dict[str, Any]
+    experience: Experience, add: Callable[[Any], None], most: int, counts: RowCounts
 ) -> tuple[list[str], float, float]:
     """One pass over the train part: `add` gets each situation; returns the arms, and mean and deviation of rewards."""
     names: set[str] = set()
     rewards: deque[float] = deque(maxlen=most)
-    for row in experience.part("train"):
-        count_row(row, counts)
-        if row.reward is None:
-            continue
-        if not np.isfinite(row.reward):
-            raise InvalidInput(f"The reward of row {row.seq} is {row.reward!r}.", code="not_finite", hint="Rescore it.")
-        add(row.decision.situation)
-        names.add(row.decision.action)
-        rewards.append(row.reward)
+    for block in blocks(experience, "train"):
+        for batch in block.batches():
+            if not np.isfinite(batch.reward).all():
+                seq = int(batch.seq[~np.isfinite(batch.reward)][0])
+                what = f"The reward of the decision in row {seq} is not finite."
+                raise errors.InvalidInput(what, code="not_finite", hint="Rescore it.")
+            for situation in batch.situations:
+                add(situation)
+            names.update(batch.actions)
+            rewards.extend(batch.reward.tolist())
+        counts.add(block.counts)
     if not names:
         raise nothing_to_learn()
     values = np.array(rewards)
@@ -79,18 +81,15 @@ def gather(
     gamma: float,
     most: int,
 ) -> Transitions:
-    """The newest `most` rows of a part."""
-    rows = list(deque(experience.part(part), maxlen=most))
+    """The newest `most` rows of a part: without a future, of those with a reward, by columns."""
     index = {name: place for place, name in enumerate(arms)}
-    offered = np.zeros((len(rows), len(arms)), dtype=np.bool_)
+    if gamma == 0.0:
+        return _alone(experience, part, features, encoder, index, most)
+    rows = list(deque(experience.part(part), maxlen=most))
     masks: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-    for place, row in enumerate(rows):
-        names = tuple([candidate.name for candidate in row.decision.candidates])
-        mask = masks.get(names)
-        if mask is None:
-            mask = masks[names] = np.array([arm in names for arm in arms], dtype=np.bool_)
-        offered[place] = mask
-    after, known = _successors(rows, _endings(experience)) if gamma > 0.0 else _alone(rows)
+    names = [tuple([candidate.name for candidate in row.decision.candidates]) for row in rows]
+    offered = _offered(names, index, masks)
+    after, known = _successors(rows, _endings(experience))
     paid = np.array([row.reward is not None and row.decision.action in index for row in rows], dtype=np.bool_)
     usable = paid & known
     return Transitions(
@@ -106,6 +105,50 @@ def gather(
     )
 
 
+def _alone(
+    experience: Experience, part: str, features: Features, encoder: Encoder | None, index: Mapping[str, int], most: int
+) -> Transitions:
+    """Rows that nothing follows, in the order of the store."""
+    masks: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    kept: list[tuple[NDArray[Any], ...]] = []
+    left = sum(block.rewarded for block in blocks(experience, part))  # of records it is not known: none are skipped
+    for block in blocks(experience, part):
+        left -= block.rewarded
+        for batch in block.batches() if left < most else ():
+            x, places = features.vectors(batch.situations, encoder), [index.get(name, -1) for name in batch.actions]
+            paid = batch.reward.astype(np.float32), batch.weight.astype(np.float32), batch.propensity
+            row = x.astype(np.float32), np.array(places, dtype=np.int64), *paid, _offered(batch.offered, index, masks)
+            kept.append(row)
+    none = np.empty(0)
+    empty = np.empty((0, features.width)), none, none, none, none, np.empty((0, len(index)))
+    columns = [np.concatenate(column)[-most:] for column in zip(*(kept or [empty]), strict=True)]
+    kept.clear()
+    x, action, reward, weight, propensity, offered = columns
+    return Transitions(
+        x=x.astype(np.float32, copy=False),
+        action=np.maximum(action, 0).astype(np.int64),
+        reward=reward.astype(np.float32, copy=False),
+        weight=weight.astype(np.float32, copy=False),
+        propensity=propensity,
+        offered=offered.astype(np.bool_, copy=False),
+        next=np.full(len(x), -1, dtype=np.int64),
+        usable=np.flatnonzero(action >= 0),
+        left_out=0,
+    )
+
+
+def _offered(
+    names: Sequence[tuple[str, ...]], index: Mapping[str, int], masks: dict[tuple[str, ...], NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
+    """[row, arm]; which arms were candidates."""
+    offered = np.zeros((len(names), len(index)), dtype=np.bool_)
+    for place, own in enumerate(names):
+        if own not in masks:
+            masks[own] = np.array([arm in own for arm in index], dtype=np.bool_)
+        offered[place] = masks[own]
+    return offered
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerLog:
     """What a learner reads: the rows of both parts, and what they look like."""
@@ -116,7 +159,7 @@ class LearnerLog:
     features: Features
     mean: float  # of the rewards of the train part
     spread: float
-    counts: dict[str, Any]  # of rows by source and status
+    counts: RowCounts  # of rows by source and status
 
     @property
     def rows(self) -> float:
@@ -133,7 +176,7 @@ def resumed(resume: Policy | None, kind: type[Kind]) -> Kind | None:
     """The policy to continue from; one of another family is refused."""
     if resume is None or isinstance(resume, kind):
         return resume
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"A {resume.family!r} policy cannot be resumed here.",
         code="not_resumable",
         hint=f"Resume a policy of the family {kind.family}, or omit the resume option.",
@@ -155,7 +198,7 @@ def read_log(
     the features before any row is encoded.
     """
     encoder = uncached(encoder)
-    counts = no_counts()
+    counts = RowCounts()
     tracker = Tracker()
     arms, mean, spread = _look(experience, tracker.add, most, counts)
     features = tracker.features(encoder) if before is None else before[0]
@@ -163,8 +206,10 @@ def read_log(
         arms = [*before[1], *(name for name in arms if name not in before[1])]
     if check is not None:
         check(features)
-    for row in experience.part("tune"):
-        count_row(row, counts)
+    for block in blocks(experience, "tune"):
+        if not block.rewarded:  # of records: not read yet
+            deque(block.batches(), maxlen=0)
+        counts.add(block.counts)
     train, tune = (
         gather(experience, part, features, encoder, arms, gamma=gamma, most=most) for part in ("train", "tune")
     )
@@ -175,13 +220,10 @@ def as_logged(log: Transitions) -> LoggedRows:
     """The usable rows, each on its own."""
     rows = log.usable
     return LoggedRows(
-        x=log.x[rows].astype(np.float64), action=log.action[rows], reward=log.reward[rows].astype(np.float64),
+        x=log.x if len(rows) == len(log.x) else log.x[rows], action=log.action[rows],
+        reward=log.reward[rows].astype(np.float64),
         propensity=log.propensity[rows], offered=log.offered[rows], weight=log.weight[rows].astype(np.float64),
     )  # fmt: skip
-
-
-def _alone(rows: Sequence[Settled]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    return np.full(len(rows), -1, dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
 
 
 def _endings(experience: Experience) -> Mapping[str, Ending]:
@@ -192,7 +234,7 @@ def _endings(experience: Experience) -> Mapping[str, Ending]:
 
 def _successors(rows: Sequence[Settled], endings: Mapping[str, Ending]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The next row of the same episode (−1: none), and whether its future is known."""
-    after, known = _alone(rows)
+    after, known = np.full(len(rows), -1, dtype=np.int64), np.ones(len(rows), dtype=np.bool_)
     episodes: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         episode = row.decision.situation.episode

@@ -1,8 +1,13 @@
-"""otel — decisions, upstream calls and signals as OpenTelemetry spans, where `[server] otel = true`.
+"""otel — OpenTelemetry both ways: decisions as spans, where `[server] otel = true`; spans of others as decisions.
 
-Takes: rows that became durable, calls of upstreams.   Gives: spans, to a collector or to the process's own provider.
-Never: holds a text, an answer or a key; is imported by a server that does not ask for it.
-May import: project, settings, nouns.
+spans.py                    what we emit
+door.py, ingest.py          /v1/traces and /v1/logs: what others emit, as decisions and signals
+otlp.py, conventions.py     how it is written, and what it means; [traces]
+
+Takes: rows that became durable, calls of upstreams; OTLP requests of keys with the scope `ingest`.
+Gives: spans and log events, to a collector or to the process's own provider; decisions, signals.
+Never: emits a text, an answer or a key; invents a propensity; believes a key about the spans of another.
+May import: serve, project, settings, observe, files, nouns.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +21,9 @@ else:
 
 KIT = Kit(
     name="otel",
-    summary="Decisions, calls and signals as OpenTelemetry spans.",
+    summary="OpenTelemetry: decisions, calls and signals as spans; spans of others as decisions.",
+    needs=("data",),
+    routes=("headway.kits.otel.door",),
+    tables={"traces": "headway.kits.otel.conventions:TraceSettings"},
     observers={"otel": "headway.kits.otel.spans:observe"},
 )

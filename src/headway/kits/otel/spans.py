@@ -3,10 +3,12 @@
 - `decide TASK`: one per decision, from any interface.
 - `chat MODEL`: one per upstream call, under the client's `traceparent`, with the gen_ai attributes (semantic
   conventions 1.37) and Headway's own under `headway.*`.
-- `evaluate NAME`: one per signal, linked to its decision's span, as gen_ai.evaluation.*.
+- `gen_ai.evaluation.result`: one log event per signal, in the context of its decision's span.
 
-Spans hold names and numbers, never a text, an answer or a key. If the process has a tracer provider (opentelemetry's
-own launcher, or a test), it is used; otherwise one that exports over OTLP/HTTP to the address in OTEL_* variables.
+opentelemetry-sdk >=1.45, <2. Its modules of logs have private names (tests/architecture/test_private_names.py).
+
+They hold names and numbers, never a text, an answer or a key. If the process has providers (opentelemetry's own
+launcher, or a test), they are used; otherwise some that export over OTLP/HTTP to the address in OTEL_* variables.
 """
 
 from __future__ import annotations
@@ -17,16 +19,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from headway.nouns import Decision, MissingExtra, Signal, is_episode
+from headway.nouns import Decision, Signal, errors, ids
 from headway.project import Project
 from headway.settings import Upstream
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, TracerProvider
 
 
 _REMEMBERED = 20_000
+_MOST_CANDIDATES = 50
 
 
 class CallSpan:
@@ -54,6 +58,7 @@ class CallSpan:
 _MEASURED = {
     "prompt_tokens": "gen_ai.usage.input_tokens",
     "completion_tokens": "gen_ai.usage.output_tokens",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
     "http_status": "http.response.status_code",
 }
 _ANSWERS = {"upstream_id": "headway.upstream_id", "model": "gen_ai.response.model"}
@@ -66,8 +71,9 @@ def _number(name: str, value: float) -> float | int:
 class Spans:
     """Makes the spans of a server."""
 
-    def __init__(self, provider: TracerProvider) -> None:
+    def __init__(self, provider: TracerProvider, logs: LoggerProvider) -> None:
         self._tracer = provider.get_tracer("headway")
+        self._logger = logs.get_logger("headway")
         self._decided: OrderedDict[str, SpanContext] = OrderedDict()  # decisions whose signals can be linked
 
     def call(self, provider: str, operation: str, upstream: Upstream, decision: Decision, parent: str) -> CallSpan:
@@ -95,30 +101,30 @@ class Spans:
 
     def heard(self, decisions: Sequence[Decision], signals: Sequence[Signal]) -> None:
         """Called by the project with durable rows, in any thread."""
-        from opentelemetry.trace import Link
+        from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
         for decision in decisions:
             at = int(decision.at * 1e9)
-            span = self._tracer.start_span(f"decide {decision.task}", attributes=_about(decision), start_time=at)
+            span = self._tracer.start_span(f"decide {decision.task}", attributes=_drawn(decision), start_time=at)
             self._remember(_answered_as(decision), span)
             span.end(max(at, time.time_ns()))
         for one in signals:
-            if one.value is None:
+            if one.value is None or one.rater == "proxy:":  # what the server measured is on the call's span
                 continue
             known = self._decided.get(one.subject)
             attributes: dict[str, Any] = {
-                "gen_ai.operation.name": "evaluate",
                 "gen_ai.evaluation.name": one.name,
                 "gen_ai.evaluation.score.value": one.value,
                 "gen_ai.response.id": one.subject,
             }
             if one.label:
                 attributes["gen_ai.evaluation.score.label"] = one.label
-            at = int(one.at * 1e9)
-            span = self._tracer.start_span(
-                f"evaluate {one.name}", attributes=attributes, links=[Link(known)] if known else None, start_time=at
+            self._logger.emit(
+                event_name="gen_ai.evaluation.result",
+                timestamp=int(one.at * 1e9),
+                context=set_span_in_context(NonRecordingSpan(known)) if known else None,
+                attributes=attributes,
             )
-            span.end(max(at, time.time_ns()))
 
     def _remember(self, decision: str, span: Span) -> None:
         self._decided[decision] = span.get_span_context()
@@ -128,7 +134,7 @@ class Spans:
 
 def _answered_as(decision: Decision) -> str:
     """The id that the client knows: that of the request, which its first decision has."""
-    return decision.unit if decision.position and not is_episode(decision.unit) else decision.id
+    return decision.unit if decision.position and not ids.is_episode(decision.unit) else decision.id
 
 
 def _about(decision: Decision) -> dict[str, Any]:
@@ -145,6 +151,16 @@ def _about(decision: Decision) -> dict[str, Any]:
     return attributes
 
 
+def _drawn(decision: Decision) -> dict[str, Any]:
+    """The same with the draw, as far as it is short, so that another Headway can use it."""
+    known = decision.propensity_known and len(decision.candidates) <= _MOST_CANDIDATES
+    drawn = {
+        "headway.candidates": [one.name for one in decision.candidates],
+        "headway.probabilities": list(decision.probabilities),
+    }
+    return {**_about(decision), **(drawn if known else {})}
+
+
 def _context(parent: str) -> Context | None:
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
@@ -155,28 +171,36 @@ def _context(parent: str) -> Context | None:
     return set_span_in_context(NonRecordingSpan(remote))
 
 
-def _provider() -> TracerProvider:
+def _providers() -> tuple[TracerProvider, LoggerProvider]:
     try:
         from opentelemetry import trace
+        from opentelemetry._logs import get_logger_provider
+        from opentelemetry.sdk._logs import LoggerProvider as OwnLogs
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider as Own
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        raise MissingExtra("otel = true in [server]", "opentelemetry-sdk", "otel") from error
+        raise errors.MissingExtra("otel = true in [server]", "opentelemetry-sdk", "otel") from error
     provider = trace.get_tracer_provider()
     if isinstance(provider, Own):
-        return provider
+        return provider, get_logger_provider()
     try:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise MissingExtra("otel = true in [server]", "opentelemetry-exporter-otlp-proto-http", "otel") from error
-    made = Own(resource=Resource.create({"service.name": "headway"}))
+        raise errors.MissingExtra(
+            "otel = true in [server]", "opentelemetry-exporter-otlp-proto-http", "otel"
+        ) from error
+    resource = Resource.create({"service.name": "headway"})
+    made, logs = Own(resource=resource), OwnLogs(resource=resource)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return made
+    logs.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+    return made, logs
 
 
 def observe(project: Project) -> Spans:
-    """Every row that becomes durable from now on is a span."""
-    spans = Spans(_provider())
+    """Every row that becomes durable from now on is a span, or a log event."""
+    spans = Spans(*_providers())
     project.listeners.append(spans.heard)
     return spans

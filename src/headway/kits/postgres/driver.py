@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from headway.nouns import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
+from headway.nouns import errors
 
 try:
     import psycopg
-    from psycopg import errors
+    from psycopg import errors as failures
     from psycopg.raw_cursor import RawCursor
     from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, NumericLoader
 except ImportError:
-    raise MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
+    raise errors.MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
 
 
 COUNTER = (
@@ -113,19 +113,19 @@ def schema_of(raw: psycopg.Connection[Any], name: str) -> str:
     row = raw.execute("SELECT current_schema(), current_setting('server_encoding')").fetchone()
     schema, encoding = row if row is not None else (None, "")
     if raw.info.server_version < _OLDEST * 10_000:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"{name} is PostgreSQL {raw.info.server_version // 10_000}.",
             code="store_unsupported",
             hint=f"Headway needs PostgreSQL {_OLDEST} or newer.",
         )
     if encoding != "UTF8":
-        raise Unavailable(
+        raise errors.Unavailable(
             f"{name} stores text as {encoding}, expected UTF8.",
             code="store_unsupported",
             hint="Create the database with ENCODING 'UTF8' TEMPLATE template0.",
         )
     if schema is None:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"{name} has no schema to create tables in.",
             code="store_unsupported",
             hint="Create the schema in `search_path`, or omit `options` from the URL.",
@@ -136,69 +136,69 @@ def schema_of(raw: psycopg.Connection[Any], name: str) -> str:
 # -- errors
 
 
-def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = False) -> HeadwayError:
+def ours(error: psycopg.Error, name: str, secret: str, *, connecting: bool = False) -> errors.HeadwayError:
     """The driver's error as one of ours, for the store called `name`."""
     reason = _reason(error, secret)
     match error:
-        case errors.DiskFull():
-            return Unavailable(
+        case failures.DiskFull():
+            return errors.Unavailable(
                 f"The disk of {name} is full; this write was not stored.",
                 code="disk_full",
                 hint="Free some space and try again; earlier acknowledged writes are safe.",
             )
-        case errors.DataCorrupted() | errors.IndexCorrupted():
-            return Damaged(
+        case failures.DataCorrupted() | failures.IndexCorrupted():
+            return errors.Damaged(
                 f"{name} is damaged: {reason}.",
                 code="store_damaged",
                 hint="Ask the administrator of the server; restore the database from a backup (pg_restore).",
             )
-        case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
-            return Unavailable(
+        case failures.LockNotAvailable() | failures.QueryCanceled() | failures.DeadlockDetected():
+            return errors.Unavailable(
                 f"{name} is locked by another program: {reason}.",
                 code="store_locked",
                 hint="Try again; pg_stat_activity shows which client holds the lock.",
             )
-        case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
-            return Unavailable(
+        case failures.ReadOnlySqlTransaction() | failures.InsufficientPrivilege():
+            return errors.Unavailable(
                 f"{name} refused the operation: {reason}.",
                 code="store_refused",
                 hint="Use the primary server, and a role that may create and write tables: "
                 "GRANT USAGE, CREATE ON SCHEMA … TO …",
             )
-        case errors.UndefinedTable() | errors.InvalidSchemaName():
+        case failures.UndefinedTable() | failures.InvalidSchemaName():
             return lost(name, reason)
         case psycopg.DataError():
-            return InvalidInput(f"{name} cannot store this: {reason}.", code="not_storable")
+            return errors.InvalidInput(f"{name} cannot store this: {reason}.", code="not_storable")
     if connecting:
         return _not_connected(name, reason)
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unavailable(
+        return errors.Unavailable(
             f"The connection to {name} was lost: {reason}.",
             code="store_unavailable",
             hint="Try again with the same id: acknowledged writes are safe, and nothing is stored twice.",
         )
-    return Unavailable(
+    return errors.Unavailable(
         f"{name} could not be used: {reason}.",
         code="store_unavailable",
         hint="If no other program changed its tables, this is a bug in Headway: please report it.",
     )
 
 
-def lost(name: str, how: str) -> Unavailable:
+def lost(name: str, how: str) -> errors.Unavailable:
     """The error for a store whose database or tables are gone."""
-    return Unavailable(
+    return errors.Unavailable(
         f"{name} is not the store that it was: {how}. Nothing is stored any more.",
         code="store_lost",
         hint="Stop Headway, restore the database from a backup (pg_restore), then start it again.",
     )
 
 
-def _not_connected(name: str, reason: str) -> Unavailable:
+def _not_connected(name: str, reason: str) -> errors.Unavailable:
     """The error for a failed connection; libpq gives only a text, no code."""
     for part, code, hint in _CURES:
         if part in reason:
-            return Unavailable(f"{name} cannot be opened: {reason}.", code=code, hint=hint)
-    return Unavailable(
+            return errors.Unavailable(f"{name} cannot be opened: {reason}.", code=code, hint=hint)
+    return errors.Unavailable(
         f"{name} cannot be reached: {reason}.",
         code="store_unreachable",
         hint="Check that the server is running, and check the host and port in [store] url.",

@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.kits.postgres.driver import COUNTER, TABLES, Link, lost, ours, schema_of, shown
-from headway.nouns import HeadwayError, InvalidInput, InvalidSettings, MissingExtra
+from headway.nouns import errors
 from headway.observe import Connection, Database, Durability, Row, StoreTable, Waiting
 
 try:
@@ -36,7 +36,7 @@ try:
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
 except ImportError:
-    raise MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
+    raise errors.MissingExtra("A PostgreSQL store", "psycopg", "postgres") from None
 
 
 logger = logging.getLogger("headway.observe")
@@ -47,6 +47,7 @@ _LOCK_S, _STUCK_S = 60, 60  # the longest wait for the write lock, and the longe
 _DEFAULTS = {"application_name": "headway", "connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 30}
 # A separate commit after the lock is released. It waits for the disk, and the log before it holds the first commit.
 _FLUSH = "SELECT pg_logical_emit_message(true, 'headway', '')"
+_GROWING = ("decisions", "signals", "settled", "imported")
 _EMPTY = "to_regclass('migrations') IS NULL"
 _TABLE = "SELECT to_regclass('decisions')::oid::bigint"  # the same as long as nobody drops the table
 _TEXT = re.compile(r"\bTEXT\b")
@@ -70,7 +71,7 @@ class Postgres(Database):
         try:
             self._parameters = conninfo_to_dict(url)
         except psycopg.Error:  # its message may contain the password
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 "The URL of the store is not valid.",
                 code="settings_bad_value",
                 hint="Write postgresql://user:password@host:5432/database, and write %40 for an @ in the password.",
@@ -79,7 +80,7 @@ class Postgres(Database):
         self.name = shown(self._parameters)
         self._durability = durability
         self._commit = "COMMIT" if durability == "process" else f"COMMIT; {_FLUSH}"
-        self._failed: tuple[float, HeadwayError] | None = None
+        self._failed: tuple[float, errors.HeadwayError] | None = None
         self._start()
 
     def _start(self) -> None:
@@ -89,7 +90,7 @@ class Postgres(Database):
         self._writing = threading.RLock()
         self._schema = ""
         self._table = 0  # what PostgreSQL calls the table of decisions
-        self._lost: HeadwayError | None = None
+        self._lost: errors.HeadwayError | None = None
         self._shut = False
 
     def _check_fork(self) -> None:
@@ -236,11 +237,18 @@ class Postgres(Database):
             while done.nextset():
                 pass
             self._same(done.fetchone())
-        except (psycopg.Error, HeadwayError):
+        except (psycopg.Error, errors.HeadwayError):
             if not connection.raw.broken:
                 connection.raw.execute("ROLLBACK")
             raise
         return connection
+
+    @contextmanager
+    def bulk(self) -> Iterator[None]:
+        yield
+        with self.transaction() as connection:
+            for table in _GROWING:
+                connection.execute(f"ANALYZE {table}")
 
     @contextmanager
     def lock(self, name: str, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
@@ -355,7 +363,7 @@ class Postgres(Database):
         for row in rows:
             for column, value in zip(columns, row, strict=True):
                 if isinstance(value, str) and "\0" in value:
-                    raise InvalidInput(
+                    raise errors.InvalidInput(
                         f"{column} of {table} {row[0]!r} contains a NUL character, which PostgreSQL cannot store.",
                         code="not_storable",
                         hint="Remove the character from that row first.",
@@ -364,7 +372,7 @@ class Postgres(Database):
             for row in rows:
                 copy.write_row(row)
 
-    def _ours(self, error: psycopg.Error, *, connecting: bool = False) -> HeadwayError:
+    def _ours(self, error: psycopg.Error, *, connecting: bool = False) -> errors.HeadwayError:
         failure = ours(error, self.name, self._secret, connecting=connecting)
         if self._table and failure.code == "store_missing":
             failure = self._lost = lost(self.name, "its database was dropped")

@@ -15,7 +15,7 @@ from headway.nouns import Family, Kit, door
 
 if TYPE_CHECKING:
     from headway.kits.practice import fit as fit, logged as logged, ppo as ppo
-    from headway.kits.practice.adam import Adam as Adam
+    from headway.kits.practice.acting import RunningScale as RunningScale
     from headway.kits.practice.commands import (
         PractisedSeeds as PractisedSeeds,
         acting_crew as acting_crew,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         seeds_crew as seeds_crew,
         show as show,
     )
+    from headway.kits.practice.engine import Adam as Adam
     from headway.kits.practice.environments import (
         ENVIRONMENTS as ENVIRONMENTS,
         Environments as Environments,
@@ -47,19 +48,18 @@ if TYPE_CHECKING:
     from headway.kits.practice.mlp import Network as Network, Shape as Shape
     from headway.kits.practice.play import MOST_STEPS as MOST_STEPS, Played as Played, check_returns as check_returns
     from headway.kits.practice.policy import ActorCritic as ActorCritic, read as read
-    from headway.kits.practice.presets import engine_on as engine_on
     from headway.kits.practice.rollout import gae as gae
     from headway.kits.practice.run import (
         Practised as Practised,
         SnapshotFolder as SnapshotFolder,
         TrainedPolicy as TrainedPolicy,
+        engine_on as engine_on,
         fresh_settings as fresh_settings,
         practise as practise,
         publish_practised as publish_practised,
         run_about as run_about,
         slug as slug,
     )
-    from headway.kits.practice.scales import RunningScale as RunningScale
     from headway.kits.practice.seeds import practise_seeds as practise_seeds
     from headway.kits.practice.spaces import actions_of as actions_of, inputs_of as inputs_of
     from headway.kits.practice.texts import Standardised as Standardised, on_text as on_text

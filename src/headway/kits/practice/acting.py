@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -27,15 +27,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.encode import Features
 from headway.kits.practice import heads
 from headway.kits.practice.engine import NumpyEngine, PolicyEngine
 from headway.kits.practice.environments import Environments, copies, identify
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Array, Shape
-from headway.kits.practice.scales import Scales
 from headway.kits.practice.spaces import WorldSpaces
 from headway.kits.practice.threads import one_thread
-from headway.nouns import HeldCrew, InvalidInput
+from headway.nouns import HeldCrew, errors
 from headway.project import Opened, Project
 
 GROUPS = 4  # that a crew's copies are split into
@@ -77,7 +77,7 @@ class ActingGroup:
         self.envs, self.spaces, self.count = envs, WorldSpaces.of(envs), envs.num_envs
         mode = getattr(envs.metadata.get("autoreset_mode"), "value", envs.metadata.get("autoreset_mode", "NextStep"))
         if mode not in ("NextStep", "SameStep"):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The world's copies do not reset themselves ({mode!r}).",
                 code="bad_world",
                 hint="Use AutoresetMode.NEXT_STEP or SAME_STEP.",
@@ -152,7 +152,7 @@ class ActingGroup:
 def _final(info: Mapping[str, Any], where: NDArray[np.int64]) -> NDArray[Any]:
     final = info.get("final_obs", info.get("final_observation"))
     if final is None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The world resets in the same step without the final observation of an episode.",
             code="bad_world",
             hint='Return it as info["final_obs"], as Gymnasium\'s vector environments do.',
@@ -261,3 +261,63 @@ def act_shard(shard: ActShard) -> ActedSteps:
         acted = group.act(engine, shard.scales, shard.draws, shard.dtype)
     _GROUPS[key] = (len(shard.past) + 1, group)
     return acted
+
+
+@dataclass(slots=True)
+class RunningScale:
+    """Mean and variance of a stream of rows, merged batch by batch (Chan et al., 1983)."""
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    count: float = 0.0
+
+    @classmethod
+    def of(cls, width: int) -> RunningScale:
+        return cls(np.zeros(width), np.ones(width))
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """Rows [row, width]."""
+        if not len(rows):
+            return
+        rows = rows.astype(np.float64, copy=False)
+        count, mean, variance = float(len(rows)), rows.mean(axis=0), rows.var(axis=0)
+        if not self.count:
+            self.mean, self.variance, self.count = mean, variance, count
+            return
+        total, shift = self.count + count, mean - self.mean
+        self.mean = self.mean + shift * (count / total)
+        spread = self.variance * self.count + variance * count + shift * shift * (self.count * count / total)
+        self.variance, self.count = spread / total, total
+
+
+@dataclass(slots=True)
+class Scales:
+    """The scales of observations and rewards."""
+
+    observations: RunningScale
+    rewards: RunningScale = field(default_factory=lambda: RunningScale.of(1))
+    normalise_observations: bool = True
+    normalise_rewards: bool = True
+
+    def means(self) -> NDArray[np.float64]:
+        return self.observations.mean if self.normalise_observations else np.zeros_like(self.observations.mean)
+
+    def deviations(self) -> NDArray[np.float64]:
+        """A constant value keeps its scale."""
+        if not self.normalise_observations or not self.observations.count:
+            return np.ones_like(self.observations.mean)
+        deviation = np.sqrt(self.observations.variance)
+        return np.where(deviation > 1e-6, deviation, 1.0)
+
+    def seen(self, flat: NDArray[Any], dtype: Any) -> Array:
+        """Observations [row, width] as the network's input: within ±8, like the acting policy's features."""
+        if not self.normalise_observations:
+            kept: Array = np.clip(flat, -Features.LIMIT, Features.LIMIT)
+            return kept.astype(dtype, copy=False)
+        scaled: Array = np.clip((flat - self.means()) / self.deviations(), -Features.LIMIT, Features.LIMIT)
+        return scaled.astype(dtype, copy=False)
+
+    def reward_scale(self) -> float:
+        if not self.normalise_rewards or not self.rewards.count:
+            return 1.0
+        return float(1.0 / np.sqrt(self.rewards.variance[0] + 1e-8))

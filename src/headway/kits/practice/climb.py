@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.practice import logged
-from headway.kits.practice.adam import Adam
-from headway.kits.practice.engine import shape_of
+from headway.kits.practice.engine import Adam, shape_of
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Network
 from headway.kits.practice.objective import log_softmax, surrogate, value_loss

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import OptionHook, Output, Session, known, pairs, picture, renders, typed
-from headway.nouns import InvalidInput, MissingExtra
+from headway.cli import OptionHook, Output, Session, known, pairs, plot_figure, renders
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
@@ -43,8 +43,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     crew = acting_crew(values["workers"])
     with session.project(create=True) as project:
         try:
-            with session.out.progress() as progress:
-                done = practise(project, own["world"], crew=crew, progress=progress, **given)
+            done = practise(project, own["world"], crew=crew, progress=session.out.progress, **given)
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
@@ -70,8 +69,10 @@ def _seeds(session: Session, world: str, count: int, workers: int | None, given:
 
     first = given.pop("seed")
     crew = seeds_crew(workers)
-    with session.project(create=True) as project, session.out.progress() as progress:
-        done = practise_seeds(project, world, seeds=range(first, first + count), crew=crew, progress=progress, **given)
+    with session.project(create=True) as project:
+        done = practise_seeds(
+            project, world, seeds=range(first, first + count), crew=crew, progress=session.out.progress, **given
+        )
         served = project.registry.header(project.registry.find(done[0].policy)).kind in ("choice", "factored")
     session.show(PractisedSeeds(seeds=done))
     best = max(done, key=lambda one: one.mean_return)
@@ -83,7 +84,7 @@ def _seeds(session: Session, world: str, count: int, workers: int | None, given:
 def practice_values(values: dict[str, Any], *, any_family: bool = False) -> dict[str, Any]:
     """The arguments of `practise` from the command line; options that do not apply are refused."""
     if values["check"] or (not any_family and values["family"] not in (None, "actor_critic")):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "Practice in a world never waits." if values["check"] else "This world uses the family actor_critic alone.",
             code="nothing_named",
             hint="Omit --check and --family.",
@@ -98,7 +99,7 @@ def practice_values(values: dict[str, Any], *, any_family: bool = False) -> dict
         "device": values["device"] or "cpu",
         "resume": values["resume"],
         **({"family": values["family"]} if any_family else {}),
-        **{name: typed(value) for name, value in pairs(values["knobs"], "knob").items()},
+        **pairs(values["knobs"], "knob", parsed=True),
     }
 
 
@@ -109,7 +110,7 @@ def curve(session: Session, done: Practised) -> tuple[str | None, str]:
     path = session.folder / f"{done.task}-curve.png"
     try:
         curve_picture(path, done.world, done.curve, done.target)
-    except MissingExtra as error:
+    except errors.MissingExtra as error:
         return None, str(error)
     return str(path), ""
 
@@ -224,15 +225,15 @@ LEARN = OptionHook(
 
 def curve_picture(path: Path, world: str, curve: Sequence[tuple[int, float]], target: float | None) -> None:
     """How the return of greedy episodes grew with practice."""
-    figure = picture.figure(figsize=(8, 4.2), dpi=150, layout="constrained")
+    figure = plot_figure(figsize=(8, 4.2), dpi=150, layout="constrained")
     axes = figure.subplots()
     steps, means = zip(*curve, strict=True)
-    axes.plot(steps, means, color=picture.BLUE, linewidth=2, marker="o", markersize=3.5)
+    axes.plot(steps, means, color="C0", linewidth=2, marker="o", markersize=3.5)
     if target is not None:
-        axes.axhline(target, color=picture.GREEN, linewidth=1.5, linestyle=(0, (5, 3)))
+        axes.axhline(target, color="C2", linewidth=1.5, linestyle=(0, (5, 3)))
         axes.annotate(
             f"target {target:g}", (0.0, target), xycoords=("axes fraction", "data"), xytext=(4, 4),
-            textcoords="offset points", color=picture.GREEN, fontsize=9.5,
+            textcoords="offset points", color="C2", fontsize=9.5,
         )  # fmt: skip
     axes.set_xlabel("steps of practice")
     axes.set_ylabel("mean return of greedy episodes")

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Catalogue, InvalidInput, MissingExtra, UnknownName, did_you_mean, load
+from headway.nouns import Catalogue, errors, load
 
 ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
     {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}
@@ -71,7 +71,7 @@ def _gymnasium() -> Any:
     try:
         import gymnasium
     except ModuleNotFoundError:
-        raise MissingExtra("A Gymnasium world", "gymnasium", "worlds") from None
+        raise errors.MissingExtra("A Gymnasium world", "gymnasium", "worlds") from None
     return gymnasium
 
 
@@ -89,10 +89,10 @@ def identify(name: str, folder: Path | None = None) -> str:
         gymnasium.spec(own)
     except (gymnasium.error.Error, ImportError, ValueError) as error:
         known = [*ENVIRONMENTS, *gymnasium.registry]
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no world called {name!r} ({_short(error)}).",
             code="unknown_world",
-            hint=f"{did_you_mean(name, known)} For your own world, use 'module:Id-v0'.",
+            hint=f"{errors.did_you_mean(name, known)} For your own world, use 'module:Id-v0'.",
         ) from error
     return wanted
 
@@ -130,9 +130,9 @@ def environment(name: str, *, count: int, native: bool = True, **settings: Any) 
             made = [gymnasium.make(wanted, disable_env_checker=True, **settings) for _ in range(count)]
             envs = Together([_flat(copy) for copy in made])
     except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"The world {name!r}", _missing(error), "worlds") from error
+        raise errors.MissingExtra(f"The world {name!r}", _missing(error), "worlds") from error
     except (TypeError, gymnasium.error.Error) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The world {name!r} cannot be made: {_short(error)}.", code="bad_world", hint="Check its settings."
         ) from error
     if wanted in _RETURNS and not settings:
@@ -238,7 +238,7 @@ def _import(module: str, folder: Path | None) -> None:
     except (ImportError, ValueError):
         raise
     except Exception as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The module {module!r} cannot be imported: {type(error).__name__}: {_short(error)}.",
             code="bad_world",
             hint=f"`python -c 'import {module}'` shows the whole error.",

@@ -30,7 +30,7 @@ from headway.kits.practice.environments import Environments
 from headway.kits.practice.mlp import Activation, Array
 from headway.kits.practice.objective import Minibatch, Objective, Stats
 from headway.kits.practice.rollout import Rollout, Stage, evaluate, gae
-from headway.nouns import InvalidInput, InvalidSettings, Progress, did_you_mean
+from headway.nouns import Progress, errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
     changed: dict[str, Any] = {}
     for name, value in knobs.items():
         if name not in known:
-            raise InvalidSettings(
-                f"The actor-critic has no knob {name!r}.", code="unknown_key", hint=did_you_mean(name, known)
+            raise errors.InvalidSettings(
+                f"The actor-critic has no knob {name!r}.", code="unknown_key", hint=errors.did_you_mean(name, known)
             )
         changed[name] = tuple(value) if isinstance(value, list | tuple) else value
     try:
@@ -98,7 +98,7 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
     except TypeError:
         sound = False
     if not sound:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The knobs {dict(knobs)!r:.200} are out of range.",
             code="bad_knob",
             hint="Counts are whole and above 0, rates at least 0, gamma and lam at most 1.",
@@ -187,7 +187,7 @@ def update(engine: PolicyEngine, rows: Rows, settings: Practice, rng: np.random.
     """Pass over the rows until `epochs` are done or the policy has changed enough."""
     count, size, objective = len(rows.x), settings.minibatch, settings.objective
     if not count:
-        raise InvalidInput("There is no row to learn from.", code="nothing_to_learn", hint="Collect some first.")
+        raise errors.InvalidInput("There is no row to learn from.", code="nothing_to_learn", hint="Collect some first.")
     stats: list[Stats] = []
     ratios = (1.0, 1.0)
     old = rows.old

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Damaged, Floats
+from headway.nouns import Floats, errors
 
 Kind = Literal["categorical", "gaussian"]
 _WIDEST = 1 << 14
@@ -79,7 +79,7 @@ class Actions:
                 raise ValueError("its bounds do not fit its sizes")
             return cls(data["kind"], sizes, low, high)
         except (KeyError, TypeError, ValueError) as error:
-            raise Damaged(
+            raise errors.Damaged(
                 f"The bundle's actions cannot be read: {error}.",
                 code="bad_header",
                 hint="The file was changed or cut short: restore it, or roll back.",

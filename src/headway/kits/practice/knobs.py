@@ -24,7 +24,7 @@ class ActorCriticKnobs:
     value: float = knob(0.5, "The weight of the value loss.")
     decay: float = knob(0.01, "The weight decay.")
     most_norm: float = knob(0.5, "The largest norm of a gradient.")
-    explore: str = knob("policy", '"policy", or "greedy": act on the first choice.')
+    explore: str = knob("policy", '"policy", or "greedy": act on the first choice.', choices=("policy", "greedy"))
     cost_weight: float = knob(0.0, "How much a unit of cost takes off the reward.")
     costs: Mapping[str, float] = knob({}, "The cost of each action.")
     fit_rows: int = knob(50_000, "How many rows are read to find features.", low=1, high=10**9)

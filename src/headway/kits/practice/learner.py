@@ -13,7 +13,7 @@ Not covered: sequences (each decision of a log is separate; worlds have episodes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,10 @@ from headway.kits.practice.fit import Fitted, Practice, Rows, Updated, settings_
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.knobs import ActorCriticKnobs
 from headway.kits.practice.mlp import Array
-from headway.kits.practice.policy import EXPLORE, ActorCritic, read as read_policy
+from headway.kits.practice.policy import ActorCritic, read as read_policy
 from headway.kits.practice.rollout import gae
-from headway.learn import checked, no_counts, nothing_to_learn
-from headway.nouns import Encoder, Experience, InvalidInput, InvalidSettings, Learned, Progress
+from headway.learn import RowCounts, nothing_to_learn
+from headway.nouns import Encoder, Experience, Learned, Progress, changed, errors
 
 # One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
 PROMPTS = Practice(
@@ -149,7 +149,7 @@ def update(
     updated = passes(engine, rows, settings, rng)
     metrics = _metrics(updated, settings.rate, stale)
     if not all(np.isfinite(metric) for metric in metrics.values()) or not np.isfinite(engine.network.theta).all():
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The update did not give finite numbers; the policy is unchanged.",
             code="not_finite",
             hint="Check the rewards: they should be of the order of one.",
@@ -190,12 +190,14 @@ def _metrics(updated: Updated, rate: float, stale: NDArray[np.bool_]) -> dict[st
 def _check(policy: ActorCritic, given: Experiences) -> None:
     rows = len(given.action)
     if not rows:
-        raise InvalidInput("There is no experience to learn from.", code="nothing_to_learn", hint="Collect some first.")
+        raise errors.InvalidInput(
+            "There is no experience to learn from.", code="nothing_to_learn", hint="Collect some first."
+        )
     width = sum(length for _, length in policy.features.vectors_of)
     for name in ("state", "next_state"):
         array = np.asarray(getattr(given, name))
         if array.shape != (rows, width):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{name} has the shape {array.shape}, not {(rows, width)}.",
                 code="bad_shape",
                 hint=f"The policy expects {width} numbers.",
@@ -203,14 +205,14 @@ def _check(policy: ActorCritic, given: Experiences) -> None:
     for name in ("state", "next_state", "reward", "log_prob", "value"):
         array = np.asarray(getattr(given, name), dtype=np.float64)
         if len(array) != rows or not np.isfinite(array).all():
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{name} has a number that is not finite.",
                 code="not_finite",
                 hint="Nothing was learned; omit such experiences.",
             )
     action = np.asarray(given.action)
     if action.dtype.kind not in "iu" or action.min() < 0 or action.max() >= len(policy.arms):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is an action that is not one of 0 … {len(policy.arms) - 1}.",
             code="unknown_action",
             hint=f"Actions are indices into {list(policy.arms.names)!r:.120}.",
@@ -284,7 +286,7 @@ class ActorCriticLearner:
         features = tracker.features(encoder)
         costs = {str(name): float(cost) for name, cost in dict(wanted["costs"] or {}).items()}
         weight = float(wanted["cost_weight"])
-        counts = no_counts()
+        counts = RowCounts()
 
         def read(part: str) -> logged.LoggedRows:
             return logged.gather(
@@ -313,13 +315,9 @@ class ActorCriticLearner:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked("actor_critic", knobs, ActorCriticKnobs)
+    wanted = asdict(changed("actor_critic", ActorCriticKnobs(), knobs))
     shared = {
         name: value for name, value in wanted.items() if name not in ("explore", "cost_weight", "costs", "fit_rows")
     }
     settings_of(shared)
-    if wanted["explore"] not in EXPLORE:
-        raise InvalidSettings(
-            f"The knob explore is {wanted['explore']!r}.", code="bad_knob", hint='Use "policy" or "greedy".'
-        )
     return wanted

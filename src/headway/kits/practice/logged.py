@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.encode import Features
-from headway.learn import count_row
-from headway.nouns import Encoder, Floats, InvalidInput, Settled
+from headway.learn import RowCounts
+from headway.nouns import Encoder, Floats, Settled, errors
 
 _CAP = 50.0
 _RIDGE = 10.0
@@ -39,7 +39,7 @@ _WIDEST = 1024  # features; with more, an arm's model is its mean
 class LoggedRows:
     """Rows of a log. `offered`: which arms were candidates."""
 
-    x: Floats  # [row, width]
+    x: NDArray[np.floating[Any]]  # [row, width]; features are exact in either precision
     action: NDArray[np.int64]
     reward: Floats
     propensity: Floats  # 0 if unknown
@@ -59,18 +59,20 @@ def gather(
     most: int,
     rng: np.random.Generator,
     price: Callable[[str], float] = lambda _: 0.0,
-    counts: dict[str, Any] | None = None,
+    counts: RowCounts | None = None,
 ) -> LoggedRows:
     """At most `most` rows with a reward (a uniform sample); `price(arm)` is subtracted from the reward."""
     kept: list[Settled] = []
     seen = 0
     for row in rows:
         if counts is not None:
-            count_row(row, counts)
+            counts.row(row)
         if row.reward is None:
             continue
         if not np.isfinite(row.reward):
-            raise InvalidInput(f"The reward of row {row.seq} is {row.reward!r}.", code="not_finite", hint="Rescore it.")
+            raise errors.InvalidInput(
+                f"The reward of row {row.seq} is {row.reward!r}.", code="not_finite", hint="Rescore it."
+            )
         if len(kept) < most:
             kept.append(row)
         elif (place := int(rng.integers(seen + 1))) < most:
@@ -108,7 +110,7 @@ class ArmMeans:
     means: Floats  # [arm]
     weights: Floats | None  # [width, arm]
 
-    def predict(self, x: Floats) -> Floats:
+    def predict(self, x: NDArray[np.floating[Any]]) -> Floats:
         """[row, arm]"""
         if self.weights is None:
             return np.tile(self.means, (len(x), 1))
@@ -131,7 +133,7 @@ def fitted(log: LoggedRows, part: NDArray[np.bool_] | None = None) -> ArmMeans:
         counts = weight[mine]
         means[arm] = (float((counts * reward[mine]).sum()) + pooled) / (float(counts.sum()) + 1.0)
         if weights is not None and mine.any():
-            own = x[mine]
+            own = x[mine].astype(np.float64)
             weighted = own * counts[:, None]
             moments = own.T @ weighted
             moments[np.diag_indices(width)] += _RIDGE

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headway.decide import Pipeline, explore
 from headway.kits.practice.environments import Environments
-from headway.nouns import Candidate, InvalidInput, Situation
+from headway.nouns import Candidate, Situation, errors
 
 OBSERVATION = "observation"  # the state that a policy learned in a world reads
 MOST_STEPS = 100_000
@@ -60,7 +60,7 @@ def play(envs: Environments, pipeline: Pipeline, names: Sequence[str], *, task: 
         if rest is not None:
             for place in np.flatnonzero(done).tolist():
                 rest(place)
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"An episode of the world goes on after {MOST_STEPS:,} steps.",
         code="bad_world",
         hint="Give it a time limit (max_episode_steps).",
@@ -88,7 +88,7 @@ def _actions(
         open_ = [np.flatnonzero(allowed[place]) for place in playing]
         shares = pipeline.distributions(situations, [[candidates[int(index)] for index in row] for row in open_], seeds)
     for row, place in enumerate(playing.tolist()):
-        index = explore.draw(shares[row].tolist(), explore.uniform(seeds[row]))
+        index = explore.drawn(shares[row].tolist(), seeds[row])
         chosen[place] = index if allowed is None else open_[row][index]
     return chosen
 
@@ -117,7 +117,7 @@ def _situations(
 def check_returns(returns: NDArray[np.float64]) -> None:
     """Refuse a return that is not a finite number."""
     if not np.isfinite(returns).all():
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The world gave a reward that is not a finite number.",
             code="not_finite",
             hint="Nothing was proven; fix the world and prove again.",

@@ -27,7 +27,7 @@ from headway.encode import Features
 from headway.kits.practice import heads
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.trunks import Trunk
-from headway.nouns import Candidate, Encoder, Floats, InvalidInput, Opinions, Situation
+from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation, errors
 
 EXPLORE = ("policy", "greedy")
 _DEEPEST = 20.0  # bounds of a log deviation
@@ -75,13 +75,13 @@ class ActorCritic:
     def judge(self, x: Floats, candidates: Sequence[Candidate]) -> Opinions:
         """Opinions on precomputed feature vectors [row, width]."""
         if len(self.actions.sizes) != 1 or self.actions.kind != "categorical":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"This policy gives {self.actions.kind} actions of sizes {self.actions.sizes}, not one of some "
                 "candidates.",
                 code="not_a_choice",
                 hint="It was learned in a world: use `acts`.",
             )
-        scores = explore.with_unknown(self.logits(x))[:, self.arms.columns(candidates)]
+        scores = self.arms.offered(self.logits(x), candidates)
         own = explore.softmax(scores, 1.0)
         acting = explore.greedy(scores) if self.knobs.get("explore") == "greedy" else own
         return Opinions(acting, own.max(axis=1))

@@ -44,13 +44,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.practice import heads
-from headway.kits.practice.acting import ActedSteps, ActingGroup, ActingGroups
+from headway.kits.practice.acting import ActedSteps, ActingGroup, ActingGroups, RunningScale, Scales
 from headway.kits.practice.engine import PolicyEngine
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.mlp import Array
-from headway.kits.practice.scales import RunningScale, Scales
 from headway.kits.practice.spaces import WorldSpaces
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _refuse(acted: ActedSteps) -> None:
     sound = all(np.isfinite(numbers).all() for numbers in seen)
     if not sound or not np.isfinite(acted.rewards).all():
         what = "a reward" if sound else "an observation"
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The world gave {what} that is not a finite number.",
             code="not_finite",
             hint="Nothing was learned from this rollout; fix the world and resume from the last snapshot.",

@@ -12,21 +12,25 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from headway.files import read_regular
+from headway.kits.practice.engine import NumpyEngine, PolicyEngine
+from headway.kits.practice.fit import Practice
+from headway.kits.practice.learner import PROMPTS
 from headway.kits.runs import drop_snapshot, name_policy, opened_snapshot, write_snapshot
-from headway.nouns import Catalogue, Conflict, Crew, InvalidInput, Learned, Progress, load
+from headway.nouns import Catalogue, Crew, Learned, Progress, errors, load
 from headway.observe import RunLog
-from headway.project import publish_policy
 
 if TYPE_CHECKING:
     from headway.kits.practice.acting import ActingGroups
-    from headway.kits.practice.engine import PolicyEngine
     from headway.kits.practice.environments import Environments
-    from headway.kits.practice.fit import Fitted, Practice
+    from headway.kits.practice.fit import Fitted
     from headway.project import Project, Published
+
 
 _EVERY_S = 20.0
 _KINDS = {("categorical", True): "choice", ("categorical", False): "factored"}
@@ -82,14 +86,14 @@ def train(
         return _train(project, world, **how)
     practice = project.catalogue.family(family).practice
     if not practice and family == "actor_critic":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The family 'actor_critic' cannot practise in the world {world!r}.",
             code="nothing_named",
             hint=f"Use --family {own}.",
         )
     if not practice:
         able = ["actor_critic", *(name for name, row in project.catalogue.all("families").items() if row.practice)]
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The family {family!r} does not practise in a world.",
             code="nothing_named",
             hint=f"Use --family with one of these: {', '.join(able)}.",
@@ -118,7 +122,6 @@ def _train(
     from headway.kits.practice.acting import GROUPS, CrewGroups, WorldSource, project_copies
     from headway.kits.practice.environments import ENVIRONMENTS, identify
     from headway.kits.practice.learner import learned
-    from headway.kits.practice.presets import engine_on
 
     if task is not None:
         project.settings.task(task)  # an unknown task fails before anything is learned
@@ -176,7 +179,6 @@ def publish_trained(project: Project, trained: TrainedPolicy) -> Practised:
 def _how(world: str, steps: int | None, target: float | None, knobs: Mapping[str, Any]) -> Practice:
     """How to practise in a world: its preset, changed by what the caller asks for. A target of NaN means none."""
     from headway.kits.practice import fit
-    from headway.kits.practice.presets import preset
 
     base = preset(world)
     if target is not None:
@@ -201,8 +203,7 @@ def publish_practised(
     `fresh` are the settings of the world in which a proof plays; None: a proof cannot make this world again.
     """
     told = {"world": world} if fresh is None else {"world": world, "fresh": dict(fresh)}
-    return publish_policy(
-        project,
+    return project.publish(
         replace(learned, trained_on={**learned.trained_on, **told}),
         task=task,
         kind=kind,
@@ -322,7 +323,7 @@ class SnapshotFolder:
             shape = {name: told["settings"][name] for name in ("hidden", "activation", "norm")}
             mine = {"hidden": list(self.how.hidden), "activation": self.how.activation, "norm": self.how.norm}
             if told["world"] != self.world or told["device"] != self.device or shape != mine:
-                raise Conflict(
+                raise errors.Conflict(
                     f"The run in {str(self.folder)!r} was of {told['world']!r} on {told['device']!r} with {shape}.",
                     code="other_run",
                     hint="Resume it with the same settings, or start again without --resume.",
@@ -331,3 +332,42 @@ class SnapshotFolder:
         self._log.forget_after("steps", fitted.steps)
         self.began = fitted.steps
         self._fitted = fitted
+
+
+DEVICES = ("cpu", "cuda", "mps")
+PRESETS: Mapping[str, Practice] = MappingProxyType(
+    {
+        "CartPole-v1": Practice(
+            steps=100_000, envs=16, horizon=32, epochs=10, minibatch=128, rate=1e-3, entropy=0.0, target=475.0
+        ),
+        "Acrobot-v1": Practice(
+            steps=200_000, envs=8, horizon=32, epochs=6, minibatch=128, rate=1e-3, lam=0.94, target=-100.0
+        ),
+        "LunarLander-v3": Practice(
+            steps=1_000_000, envs=16, horizon=128, epochs=10, minibatch=256, rate=5e-4, gamma=0.995, lam=0.98,
+            target=200.0,
+        ),
+        "prompts": PROMPTS,
+        "sim": Practice(
+            steps=600_000, envs=128, horizon=32, epochs=4, minibatch=512, rate=1e-3, schedule="linear", gamma=1.0,
+            hidden=(512, 256), activation="relu", norm=True, start="xavier", normalise_observations=False,
+            normalise_rewards=False, episodes=500,
+        ),
+    }
+)  # fmt: skip
+
+
+def preset(world: str) -> Practice:
+    """The settings for a world, by its Gymnasium id or our name; the defaults for other worlds."""
+    return PRESETS.get(world, Practice())
+
+
+def engine_on(device: str) -> Callable[..., PolicyEngine]:
+    """The constructor of an engine there: numpy on the CPU, torch elsewhere."""
+    if device == "cpu":
+        return NumpyEngine
+    if device not in DEVICES:
+        raise errors.InvalidInput(f"There is no device {device!r}.", code="bad_device", hint="cpu, cuda or mps.")
+    from headway.kits.practice.torch_engine import TorchEngine, available
+
+    return partial(TorchEngine, device=available(device))

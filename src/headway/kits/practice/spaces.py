@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headway.kits.practice.environments import Environments
 from headway.kits.practice.heads import Actions
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def actions_of(space: Any) -> Actions:
     if hasattr(space, "low") and hasattr(space, "high") and np.issubdtype(space.dtype, np.floating) and space.shape:
         low, high = (tuple(float(number) for number in np.ravel(bound)) for bound in (space.low, space.high))
         return Actions("gaussian", (len(low),), low, high)
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"A policy cannot act in {space!r:.120}.",
         code="bad_space",
         hint="Actions may be Discrete, MultiDiscrete (both counting from 0) or a Box of real numbers.",
@@ -68,7 +68,7 @@ def inputs_of(space: Any) -> int:
         return int(space.n)
     if getattr(space, "shape", None) is not None and not hasattr(space, "n") and not hasattr(space, "nvec"):
         return int(np.prod(space.shape)) or 1
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"A policy cannot observe {space!r:.120}.",
         code="bad_space",
         hint="Observations may be a Box, Discrete or a Dict; wrap others with gymnasium.wrappers.FlattenObservation.",

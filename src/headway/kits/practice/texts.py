@@ -18,7 +18,7 @@ import numpy as np
 from headway.encode import Features
 from headway.kits.practice.fit import Fitted
 from headway.kits.practice.learner import learned
-from headway.nouns import Encoder, Floats, InvalidInput, Learned
+from headway.nouns import Encoder, Floats, Learned, errors
 
 
 class Standardised:
@@ -42,7 +42,7 @@ class Standardised:
 def on_text(fitted: Fitted, encoder: Encoder, seen: Standardised | None = None, *, arms: Sequence[str]) -> Learned:
     """The practised network with text features as its input: a bias, the embedding, and the text's length."""
     if fitted.settings.normalise_observations:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "Observations were standardised during practice, but text features are not.",
             code="bad_knob",
             hint="Omit normalise_observations.",

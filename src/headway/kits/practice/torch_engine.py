@@ -18,7 +18,7 @@ from headway.kits.practice.engine import LOG_STD_BOUNDS
 from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import EPSILON, Array, Network, Shape
 from headway.kits.practice.objective import Minibatch, Objective, Stats
-from headway.nouns import InvalidInput, MissingExtra
+from headway.nouns import errors
 
 try:
     import torch
@@ -26,7 +26,7 @@ try:
 
     from headway.kits.practice import ppo
 except ModuleNotFoundError as error:
-    raise MissingExtra("Learning on this device", "torch", "learn") from error
+    raise errors.MissingExtra("Learning on this device", "torch", "learn") from error
 
 
 DEVICES = ("cpu", "cuda", "mps")
@@ -36,7 +36,7 @@ def available(device: str) -> str:
     """The device, if this machine has it; else an error."""
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device, False):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is no device {device!r} here.",
             code="bad_device",
             hint="Available: " + ", ".join(name for name, present in there.items() if present) + ".",

@@ -6,7 +6,7 @@
     Trunk.read(tensors, "q0", inputs=width, outputs=3)               # from a bundle; Damaged if it does not fit
     Trunk([w0, w1], [b0, b1], norms=[(gain, shift)])                 # LayerNorm before every activation
 
-Every layer but the last is followed by the activation. **Sums are exact** (`decide.exact`): inputs are multiples of
+Every layer but the last is followed by the activation. **Sums are exact** (`decide.rounded`): inputs are multiples of
 2**-14, hidden activations are rounded (ReLU: to multiples of 2**-14, cut at 1024; tanh: to multiples of 2**-20), and so
 are the weights. A row alone, the same row in a batch and the same row on another machine get equal bits, so replay is
 exact. The rounding error is about that of float32.

@@ -33,7 +33,7 @@ from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
 from headway.kits.practice.spaces import actions_of
-from headway.nouns import HeadwayError, InvalidInput, MissingExtra, PolicyRef, UnknownName, load
+from headway.nouns import PolicyRef, errors, load
 from headway.project import Opened, Project
 from headway.promote import gate
 
@@ -56,10 +56,10 @@ class WorldKind:
         """Whether one of the policies practised in a world that can be made again."""
         return _practised(question) is not None
 
-    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+    def missing(self, question: ProofQuestion) -> errors.HeadwayError | None:
         practised = _practised(question)
         if practised is None:
-            return InvalidInput(
+            return errors.InvalidInput(
                 f"Neither {question.candidate[0]} nor {question.other[0]} practised in a world.",
                 code="no_world",
                 hint="Prove it on logged decisions.",
@@ -249,19 +249,19 @@ def _world(question: ProofQuestion) -> tuple[str, Mapping[str, Any]]:
     return practised
 
 
-def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:
+def _absent(question: ProofQuestion, world: str) -> errors.HeadwayError | None:
     """What is not installed of a world; only looked for, not imported."""
     known = question.project.catalogue.all("worlds")
     if world in known and world not in ENVIRONMENTS:
         return None
     if find_spec("gymnasium") is None:
-        return MissingExtra(f"The world {world!r}", "gymnasium", "worlds")
+        return errors.MissingExtra(f"The world {world!r}", "gymnasium", "worlds")
     if ":" not in world and world not in known and world not in ENVIRONMENTS.values():
         return _unregistered(world)
     module = world.rpartition(":")[0]
     here = (question.project.folder / f"{module.replace('.', '/')}.py").exists()
     if module and not here and find_spec(module.partition(".")[0]) is None:
-        return UnknownName(
+        return errors.UnknownName(
             f"The world {world!r} is not installed: there is no module {module!r}.",
             code="unknown_world",
             hint="Install it, or run the proof where the policy practised.",
@@ -269,11 +269,11 @@ def _absent(question: ProofQuestion, world: str) -> HeadwayError | None:
     return None
 
 
-def _unregistered(world: str) -> HeadwayError | None:
+def _unregistered(world: str) -> errors.HeadwayError | None:
     """The error for a name that neither a kit nor Gymnasium knows; this imports Gymnasium."""
     try:
         identify(world)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return error
     return None
 
@@ -289,7 +289,7 @@ def _names(question: ProofQuestion) -> tuple[str, ...]:
 def _check_actions(envs: Environments, names: Sequence[str]) -> None:
     actions = actions_of(envs.single_action_space)
     if actions.kind != "categorical" or len(actions.sizes) != 1 or actions.outputs != len(names):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The world's actions are {actions.kind} of sizes {actions.sizes}, not one of {len(names)} choices.",
             code="not_a_choice",
             hint="Only choices can be served, and so only they can be proven.",

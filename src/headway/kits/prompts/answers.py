@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headway.files import read_regular
 from headway.kits.models import Completion, Counted, Delta, Generator, Prompt, Scored
-from headway.nouns import InvalidInput, Progress
+from headway.nouns import Progress, errors
 
 Each = Callable[[Sequence[Prompt]], Iterator[tuple[int, Completion]]]
 
@@ -45,7 +45,7 @@ class Remembered:
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
         """A reply to each prompt, from the file or from the model."""
         if any(prompt.temperature > 0 for prompt in prompts):
-            raise InvalidInput("Only greedy answers are cached.", code="bad_prompt", hint="Set temperature=0.")
+            raise errors.InvalidInput("Only greedy answers are cached.", code="bad_prompt", hint="Set temperature=0.")
         keys = [_key(prompt) for prompt in prompts]
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._known}
         self.recalled += len(set(keys)) - len(new)

@@ -17,7 +17,7 @@ from typing import Any
 
 from headway.files import read_regular
 from headway.kits.sandbox import Sandbox, check, validate
-from headway.nouns import InvalidInput, did_you_mean
+from headway.nouns import errors
 
 CLASSES = (
     "code generation",
@@ -84,18 +84,18 @@ def _prompt(line: str, where: str) -> CheckedPrompt:
     except (ValueError, KeyError, TypeError) as error:
         raise _bad(f"{where} is not a prompt ({error!r}).", "It needs id, class, text and check.") from error
     if kind not in CLASSES:
-        raise _bad(f"{where} has the unknown class {kind!r}.", did_you_mean(str(kind), CLASSES))
+        raise _bad(f"{where} has the unknown class {kind!r}.", errors.did_you_mean(str(kind), CLASSES))
     if not isinstance(text, str) or not text.strip():
         raise _bad(f"{where} has no text.", "Give 'text'.")
     try:
         validate(wanted)
         check("0", wanted)  # a value of the wrong type fails here, not after an hour of requests
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error.message}", code=error.code, hint=error.hint) from error
+    except errors.InvalidInput as error:
+        raise errors.InvalidInput(f"{where}: {error.message}", code=error.code, hint=error.hint) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise _bad(f"{where} has a check that cannot be run ({error!r}).", "See the kinds of checks.") from error
     return prompt
 
 
-def _bad(what: str, hint: str) -> InvalidInput:
-    return InvalidInput(what, code="bad_corpus", hint=hint)
+def _bad(what: str, hint: str) -> errors.InvalidInput:
+    return errors.InvalidInput(what, code="bad_corpus", hint=hint)

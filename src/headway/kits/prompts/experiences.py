@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.observe import Connection, Database, microseconds
 
 
@@ -127,8 +127,8 @@ class ExperienceStore:
 _FROM = "FROM experiences e WHERE e.task_id = (SELECT id FROM names WHERE kind = 'task' AND name = ?)"
 
 
-def wrong_width(width: int, wanted: int) -> InvalidInput:
-    return InvalidInput(
+def wrong_width(width: int, wanted: int) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"The embedding has {width:,} numbers, expected {wanted:,}.",
         code="bad_shape",
         hint="Embed every prompt with the same encoder.",

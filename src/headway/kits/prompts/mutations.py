@@ -28,7 +28,7 @@ from typing import Any
 
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.reduction import reduced
-from headway.nouns import InvalidInput, UnknownName, did_you_mean
+from headway.nouns import errors
 
 # The first line of a mutation's block; a heading that is already present makes the mutation a no-op.
 HEADINGS: Mapping[str, tuple[str, ...]] = {
@@ -285,11 +285,11 @@ _BLOCKS = {
 
 def _check(prompt: str, kind: str) -> None:
     if kind not in MUTATIONS:
-        raise UnknownName(
-            f"There is no mutation {kind!r}.", code="unknown_mutation", hint=did_you_mean(kind, MUTATIONS)
+        raise errors.UnknownName(
+            f"There is no mutation {kind!r}.", code="unknown_mutation", hint=errors.did_you_mean(kind, MUTATIONS)
         )
     if not prompt.strip() or len(prompt) > LONGEST:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The prompt has {len(prompt):,} characters, expected 1 to {LONGEST:,} and not only spaces.",
             code="bad_prompt",
             hint="Give the prompt's text.",

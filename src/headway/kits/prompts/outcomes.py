@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headway.kits.models import Completion, Generator, Prompt, Turn
 from headway.kits.prompts.checked_prompts import CheckedPrompt
 from headway.kits.sandbox import CheckResult, Sandbox, check
-from headway.nouns import Floats, Unavailable
+from headway.nouns import Floats, errors
 
 TOKEN_COST = 0.0002  # of one token read or written
 
@@ -123,7 +123,7 @@ def checked(prompt: CheckedPrompt, answer: str, sandbox: Sandbox | None) -> Chec
     """The result of an answer; raises if it could not be checked."""
     outcome = check(answer, prompt.check, sandbox)
     if outcome.status == "error":
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The answer to {prompt.id!r} could not be checked: {outcome.why}.",
             code="sandbox_missing",
             hint="Install bubblewrap, or start Docker.",

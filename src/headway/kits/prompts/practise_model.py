@@ -30,8 +30,7 @@ from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
 from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
 from headway.kits.reply import open_generator
 from headway.kits.sandbox import Sandbox, sandbox
-from headway.nouns import InvalidInput, InvalidSettings, Progress, did_you_mean
-from headway.project import encoder_spec
+from headway.nouns import Progress, errors
 
 if TYPE_CHECKING:
     from headway.kits.practice import Practice
@@ -220,10 +219,10 @@ def practise_prompts(
 def _wanted(settings: Mapping[str, Any]) -> _Asked:
     for name in settings:
         if name not in _Asked.__dataclass_fields__:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"The prompts world has no setting {name!r}.",
                 code="unknown_key",
-                hint=did_you_mean(name, _Asked.__dataclass_fields__),
+                hint=errors.did_you_mean(name, _Asked.__dataclass_fields__),
             )
     given = dict(settings)
     if given.get("prompts") is not None:
@@ -232,7 +231,7 @@ def _wanted(settings: Mapping[str, Any]) -> _Asked:
     for name, most in (("most_steps", MOST_STEPS), ("max_tokens", 100_000)):
         value = getattr(asked, name)
         if type(value) is not int or not 1 <= value <= most:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"{name} is {value!r}, expected a number from 1 to {most:,}.", code="bad_knob", hint="Give another."
             )
     return asked
@@ -256,7 +255,7 @@ def _encoder(project: Project, task: str | None) -> Any:
     """The task's encoder, so that the policy can serve it."""
     if task is None and project.settings.declared and TASK not in project.settings.tasks:
         return "hashing"
-    return encoder_spec(project, project.settings.task(task or TASK)) or "hashing"
+    return project.servings.body(project.settings.task(task or TASK))["encoder_spec"] or "hashing"
 
 
 def _prompts(path: Path | None) -> list[CheckedPrompt]:
@@ -265,7 +264,7 @@ def _prompts(path: Path | None) -> list[CheckedPrompt]:
     prompts = corpus(path)
     different = len({prompt.text for prompt in prompts})
     if different < LEAST:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{path.name} has {different} different prompts; a policy needs at least {LEAST}.",
             code="too_few_prompts",
             hint="Add more: one in five is held out.",

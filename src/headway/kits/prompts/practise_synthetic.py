@@ -65,11 +65,11 @@ class MutationRun:
 
 def learn_mutations(*, seed: int, steps: int = STEPS, progress: Progress | None = None) -> MutationRun:
     """Practise on prompts of the train part, and judge on the test part; the class label is hidden."""
-    from headway.encode import HashingEncoder
+    from headway.encode import encoder as encoder_of
     from headway.kits.practice import on_text, one_thread, practise_in, read
 
     begun = time.perf_counter()
-    encoder, curve = HashingEncoder(WIDTH), list[tuple[int, float]]()
+    encoder, curve = encoder_of(f"hashing-1-w{WIDTH}", cached=False), list[tuple[int, float]]()
 
     def watch(fitted: Fitted) -> None:
         curve.append((fitted.steps, float(np.mean(fitted.returns[-1000:]))))

@@ -17,7 +17,7 @@ from msgspec import Meta
 from headway.kits.prompts.experiences import Step
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.service import LEAST, Embedded, service
-from headway.nouns import Unavailable
+from headway.nouns import errors
 from headway.serve import Call, endpoint, matching, strict
 
 _UPDATE_S = 120.0  # how long a request waits for its update
@@ -132,9 +132,11 @@ async def update(call: Call, body: Nothing) -> dict[str, Any]:
             return {name: value for name, value in job.result.items() if name != "policy"}
         if job.state == "failed":
             told = job.result["error"]
-            raise Unavailable(told["message"], code="update_failed", hint=told["hint"] or "The policy is as it was.")
+            raise errors.Unavailable(
+                told["message"], code="update_failed", hint=told["hint"] or "The policy is as it was."
+            )
         await asyncio.sleep(_LOOK_S)
-    raise Unavailable(
+    raise errors.Unavailable(
         "The update is not done yet.", code="timeout", hint=f"It goes on; GET /v1/jobs/{number} says how far it is."
     )
 

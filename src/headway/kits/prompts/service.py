@@ -25,9 +25,8 @@ from weakref import WeakKeyDictionary
 
 from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns import Clock, HeadwayError, InvalidInput, Learned, UnknownName, did_you_mean
+from headway.nouns import Clock, Learned, errors
 from headway.observe import Jobs
-from headway.project import add_bundle, record_change
 
 if TYPE_CHECKING:
     from headway.kits.practice import ActorCritic, Experiences as Arrays
@@ -155,13 +154,13 @@ class Embedded:
         """Store one step; a number that is not finite, an unknown action or another width is refused."""
         numbers = (step.reward, step.log_prob, step.value, *step.state, *step.next_state)
         if not all(map(math.isfinite, numbers)) or any(abs(number) > _LARGEST for number in numbers):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "The step has a number that is not finite or too large.",
                 code="not_finite",
                 hint="Nothing was stored; omit such steps.",
             )
         if not 0 <= step.action < len(MUTATIONS):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"There is no action {step.action!r}.", code="unknown_action", hint=f"0 to 4: {', '.join(MUTATIONS)}."
             )
         policy = self.policy()
@@ -177,14 +176,13 @@ class Embedded:
         """Save the present policy under a name; a repeated name refers to the newest."""
         entry = self.current()
         if entry is None:
-            raise UnknownName(
+            raise errors.UnknownName(
                 "There was no update yet, so there is nothing to save.",
                 code="policy_missing",
                 hint=f"Store at least {LEAST} steps and update first.",
             )
         name = name or _SAVED
-        record_change(
-            self._project,
+        self._project.record_change(
             TASK,
             "candidate",
             entry.policy,
@@ -202,13 +200,12 @@ class Embedded:
         }
         saved_entry = saved.get(name)
         if saved_entry is None:
-            raise UnknownName(
-                f"No policy was saved as {name!r}.", code="unknown_policy", hint=did_you_mean(name, saved)
+            raise errors.UnknownName(
+                f"No policy was saved as {name!r}.", code="unknown_policy", hint=errors.did_you_mean(name, saved)
             )
         self._read(saved_entry.policy_hash)  # a damaged bundle, or one of another kind, fails before anything changes
         now = self.current()
-        record_change(
-            self._project,
+        self._project.record_change(
             TASK,
             "promote",
             saved_entry.policy,
@@ -238,8 +235,7 @@ class Embedded:
         with one_thread():
             new, metrics = learn(policy, _experience(steps), PROMPTS, seed=number)
         upto = steps[-1].seq
-        published = add_bundle(
-            self._project,
+        published = self._project.add_bundle(
             _learned(new, metrics, len(steps)),
             task=TASK,
             kind="choice",
@@ -250,8 +246,7 @@ class Embedded:
             uncounted="adam",
         )
         told = {name: metrics[name] for name in _TOLD}
-        record_change(
-            self._project,
+        self._project.record_change(
             TASK,
             "snapshot",
             published.ref,
@@ -332,7 +327,7 @@ def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str],
             return
         try:
             result = service(project).update(who=job.key or worker)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             logger.warning("update failed code=%s", error.code)
             body = {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
             jobs.finish(job.job, body, worker=worker, now=clock(), failed=True)

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from headway.kits.prompts.checked_prompts import CLASSES
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld, after, may
-from headway.nouns import Encoder, Floats, InvalidInput, UnknownName, did_you_mean
+from headway.nouns import Encoder, Floats, errors
 
 # How likely a mutation is to solve a prompt of a class: try-catch, reduction, expansion, constraints, decomposition.
 CHANCES = np.array(
@@ -87,7 +87,9 @@ class Synthetic:
         if not kind:
             return float(np.mean([self.optimum(kind_) for kind_ in CLASSES]))
         if kind not in CLASSES:
-            raise UnknownName(f"There is no class {kind!r}.", code="unknown_class", hint=did_you_mean(kind, CLASSES))
+            raise errors.UnknownName(
+                f"There is no class {kind!r}.", code="unknown_class", hint=errors.did_you_mean(kind, CLASSES)
+            )
         return _best(CLASSES.index(kind), frozenset())[0]
 
     def order(self, kind: str) -> tuple[str, ...]:
@@ -169,9 +171,9 @@ def synthetic(
 ) -> PromptsWorld[Example]:
     """The world of the synthetic mode; `hashing` embeds its prompts unless another encoder is given."""
     if encoder is None:
-        from headway.encode import HashingEncoder
+        from headway.encode import encoder as encoder_of
 
-        encoder = HashingEncoder(256)
+        encoder = encoder_of("hashing-1-w256", cached=False)
     return PromptsWorld(count, examples(part, prompts, seed), encoder, Synthetic())
 
 
@@ -197,7 +199,7 @@ _TESTED = 4  # every fourth subject, by its hash, is for testing
 def examples(part: Part, n: int, seed: int) -> list[Example]:
     """n prompts in equal shares of the classes; the same for the same seed."""
     if n < len(CLASSES):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{n!r} prompts for {len(CLASSES)} classes.", code="bad_count", hint="Ask for at least one of each."
         )
     rng = Random(f"{part}:{seed}")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.mutations import allowed, mutate
-from headway.nouns import Encoder, Floats, InvalidInput, Situation
+from headway.nouns import Encoder, Floats, Situation, errors
 
 MOST_STEPS = 5
 _REMEMBERED = 1 << 15  # embeddings: 32 MB at width 256
@@ -100,7 +100,7 @@ class PromptsWorld(Generic[S]):
         most_steps: int = MOST_STEPS,
     ) -> None:
         if not subjects or count < 1 or not 1 <= most_steps <= MOST_STEPS:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{len(subjects)} prompts, {count} copies, {most_steps} steps: one of these is invalid.",
                 code="bad_world",
                 hint=f"Give at least one prompt and one copy, and 1 to {MOST_STEPS} steps.",

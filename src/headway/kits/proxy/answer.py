@@ -25,8 +25,8 @@ from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstrea
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.kits.proxy.wire import ApiFormat
 from headway.kits.reply import completion
-from headway.nouns import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
-from headway.serve import Call, ErrorBody, Reply, Stream, problem
+from headway.nouns import errors
+from headway.serve import Call, Reply, Stream, problem
 from headway.settings import TaskSettings
 
 PREFIX = "headway/"
@@ -36,9 +36,8 @@ async def answer(call: Call, raw: bytes, wire: ApiFormat, *, query: str = "") ->
     """The answer, or the error in the format's own shape."""
     try:
         return await _answer(call, raw, wire, query)
-    except (HeadwayError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        status, body, headers = problem(error)
-        detail = msgspec.json.decode(body, type=ErrorBody).error
+    except (errors.HeadwayError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        status, detail, headers = problem(error)
         if isinstance(error, NoUpstreamAnswered):
             headers["x-headway-decision"] = error.decision.id
         if isinstance(error, NoUpstreamAnswered | UpstreamFailed) and error.retry_after:
@@ -50,20 +49,20 @@ async def _answer(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply 
     body = body_of(raw)
     model = plain(body, "model")
     if not isinstance(model, str):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The request does not name a model.", code="bad_model", hint=f"Use {PREFIX}TASK or the name of an upstream."
         )
     options, conversation = options_of(call, body), wire.read(body)
     if model.startswith(PREFIX) and (local := _reply_task(call, model.removeprefix(PREFIX))) is not None:
         if wire.name != "chat":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{model!r} answers chat completions only.",
                 code="bad_kind",
                 hint="Use POST /v1/chat/completions, or a task that decides among upstreams.",
             )
         episode = options.episode or conversation_name(local, call.key, conversation)
         return await completion(call, body, local, episode=episode, role=options.role)
-    upstreams = upstreams_of(call.server)
+    upstreams = upstreams_of(call)
     routing = None
     if model.startswith(PREFIX):
         routing = _routing(call, wire, upstreams, body, options, conversation, model.removeprefix(PREFIX), query)
@@ -100,7 +99,7 @@ def _routing(
 ) -> Routing:
     task = call.server.project.settings.task(name)
     if task.kind != "choice":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The task {name!r} has the kind {task.kind!r}, expected 'choice'.",
             code="bad_kind",
             hint='Use a task of kind "choice" whose actions are upstreams.',
@@ -133,7 +132,7 @@ def _continue(routing: Routing) -> None:
         if routing.previous:
             break
     if not routing.previous or routing.candidates[0] not in ready:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{before.id!r} cannot be continued: its upstream did not store the response, or no longer exists.",
             code="unknown_response",
             hint="Send the whole conversation instead of previous_response_id.",
@@ -180,19 +179,19 @@ async def _call_upstream(
     return Reply(body=content, headers=request_id(answer))
 
 
-def _unknown(upstreams: Upstreams, model: str) -> HeadwayError:
+def _unknown(upstreams: Upstreams, model: str) -> errors.HeadwayError:
     settings = upstreams.settings
     if model in settings.upstreams:
-        return Unavailable(
+        return errors.Unavailable(
             f"The key of the upstream {model!r} is not set.",
             code="missing_key",
             hint=f"Set {settings.upstreams[model].key_env} and restart the server.",
         )
     known = [*settings.upstreams, *(PREFIX + task.name for task in routed_tasks(upstreams))]
-    return UnknownName(
+    return errors.UnknownName(
         f"There is no model {model[:80]!r}.",
         code="model_not_found",
-        hint=did_you_mean(model[:80], known) or "Declare [upstreams.NAME] in headway.toml.",
+        hint=errors.did_you_mean(model[:80], known) or "Declare [upstreams.NAME] in headway.toml.",
     )
 
 

@@ -22,7 +22,7 @@ from headway.kits.proxy.breaker import Breakers
 from headway.kits.proxy.replies import StreamedReply, reply_details
 from headway.kits.proxy.upstreams import AT_FAULT
 from headway.kits.proxy.wire import ApiFormat, TokenUsage
-from headway.nouns import Decision, HeadwayError, InvalidInput, is_episode
+from headway.nouns import Decision, errors, ids
 from headway.serve import Call
 from headway.settings import Upstream
 
@@ -112,7 +112,7 @@ class Attempt:
             measured["client_gone"] = 1.0
         if self.span is not None:
             self.span.end(measured, failed=failed, **answer)
-        if self.after is not None and is_episode(self.decision.unit):  # a step: the episode is the unit
+        if self.after is not None and ids.is_episode(self.decision.unit):  # a step: the episode is the unit
             measured["attempt"] = float(self.number)
         if self.traceparent:
             measured["traceparent"] = float(int(self.traceparent[-2:], 16) & 1)
@@ -139,7 +139,7 @@ class Attempt:
         )
         try:
             await asyncio.wrap_future(project.store.submit_details(self.request.id, details))
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             logger.warning("reply of %s not kept: %s", self.request.id, error.message)
 
     async def _store(self, measured: Mapping[str, float], labels: Mapping[str, str]) -> None:
@@ -150,11 +150,11 @@ class Attempt:
                 rows += project.checked_signals(
                     self.decision.id, {name: value}, rater=RATER, label=labels.get(name, "")
                 )
-            except InvalidInput as error:  # the task's reward table defines this signal differently
+            except errors.InvalidInput as error:  # the task's reward table defines this signal differently
                 logger.warning("signal=%s of %s not stored: %s", name, self.decision.id, error.message)
         try:
             await asyncio.wrap_future(project.submit_signals(rows))
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             logger.warning("signals of %s not stored: %s", self.decision.id, error.message)
             return
         self.call.server.metrics.count("signals", "all", len(rows))
@@ -174,7 +174,5 @@ def counts(usage: TokenUsage, upstream: Upstream, *, refused: bool = False, part
     priced = ((usage.prompt, upstream.price_in), (usage.completion, upstream.price_out))
     if not refused and any(price and (tokens is None or partial) for tokens, price in priced):
         return {**counted, "cost_unknown": 1.0}
-    cost = sum((tokens or 0) * price for tokens, price in priced)
-    if usage.prompt and usage.cached and upstream.price_cached is not None:
-        cost -= min(usage.cached, usage.prompt) * (upstream.price_in - upstream.price_cached)
-    return {**counted, "cost_usd": cost / 1e6}
+    cost = upstream.cost_usd(usage.prompt or 0, usage.completion or 0, usage.cached or 0)
+    return {**counted, "cost_usd": cost}

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from headway.cli import OptionHook, Session, pairs
+from headway.kits.proxy.replies import MOST
+
+_KEPT = (
+    f"the text of each answer, without secrets and at most {MOST:,} characters, is stored in .headway beside its "
+    "decision until [store] keep_days deletes it, or for good without keep_days"
+)
 
 
-def _read_upstreams(_: Session, values: dict[str, Any]) -> None:
+def _read_upstreams(session: Session, values: dict[str, Any]) -> None:
     """Turn the options into tables of headway.toml; without --actions, the upstreams are the actions of a choice."""
     upstreams, keys = values.pop("upstreams"), pairs(values.pop("key_env"), "variable")
     names = [name for name, _, _ in upstreams]
@@ -20,6 +29,11 @@ def _read_upstreams(_: Session, values: dict[str, Any]) -> None:
     for option, named in (("--key-env", keys), ("--price", prices)):
         if unknown := [name for name in named if name not in names]:
             raise click.UsageError(f"{option} {unknown[0]}: there is no --upstream of that name.")
+    keeps = values.pop("keep_replies")
+    if keeps:
+        values["keys"] = {"keep_replies": True}
+    elif names and keeps is None:
+        session.out.note(f"Replies are not kept. To read and rate them, add --keep-replies: {_KEPT}.")
     if names and values["kind"] in (None, "choice"):
         values["actions"] = values["actions"] or ",".join(names)
     tables = []
@@ -29,10 +43,24 @@ def _read_upstreams(_: Session, values: dict[str, Any]) -> None:
         lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []  # a key itself is never written down
         if name in prices:
             lines += ["price_in = {}  # US dollars per million tokens\nprice_out = {}".format(*prices[name])]
+        elif public := _public_price(url, model):
+            day, into, out = public
+            lines += [f"price_in = {into}  # a suggestion: the public price of {day}, in US dollars per million tokens"]
+            lines += [f"price_out = {out}"]
+            session.out.note(
+                f"{name}: {model} cost ${into:.2f}/${out:.2f} per million tokens on {day}; is that your price?"
+            )
         else:
             lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
         tables.append("\n".join(lines) + "\n")
     values["tables"] = "".join(tables)
+
+
+def _public_price(url: str, model: str) -> tuple[str, float, float] | None:
+    """The day, and a known model's price in and out at its maker's own address; a dated name is that of its model."""
+    known: dict[str, Any] = tomllib.loads(files(__package__).joinpath("prices.toml").read_text("utf-8"))
+    price = known.get(urlsplit(url).hostname or "", {}).get(re.sub(r"-(\d{8}|\d{4}-\d\d-\d\d)$", "", model))
+    return None if price is None else (f"{known['as_of']}", *price)
 
 
 def _prices(words: Sequence[str], names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -66,6 +94,10 @@ INIT = OptionHook(
         click.Option(
             ["--price"], multiple=True, metavar="NAME=IN/OUT",
             help="US dollars per million tokens in and out: large=0.15/0.60, or IN/OUT for each --upstream in order.",
+        ),
+        click.Option(
+            ["--keep-replies/--no-keep-replies"], default=None,
+            help=f"Keep what upstreams answer, to read and rate it: {_KEPT}.",
         ),
     ),
     run=_read_upstreams,

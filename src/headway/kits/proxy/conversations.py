@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.serve import Call, Name, State, strict
 
 Body = dict[str, msgspec.Raw]  # values keep the client's bytes
@@ -89,7 +89,7 @@ def options_of(call: Call, body: Body) -> RequestOptions:
         request = ""  # proxies write it: not worth an error
     for what, name in (("role", role), ("episode", episode or ""), ("idempotency key", named)):
         if len(name) > 200 or not name.isprintable():
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The {what} is not a valid name.", code="bad_name", hint="Use at most 200 printable characters."
             )
     return RequestOptions(

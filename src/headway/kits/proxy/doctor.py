@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headway.nouns import Finding, did_you_mean
+from headway.nouns import Finding, errors
 from headway.settings import Settings
 
 
@@ -16,12 +16,14 @@ def check(settings: Settings) -> Iterator[Finding]:
             cure = f"Set the key, and start again: export {variable}=…"
             yield Finding(name=f"upstream {name}", ok=False, found=f"{variable} is not set: never called", cure=cure)
         else:
-            yield Finding(name=f"upstream {name}", ok=True, found=f"{upstream.model} at {upstream.url}")
+            priced = upstream.price_in or upstream.price_out
+            cost = f"${upstream.price_in}/${upstream.price_out} per million tokens" if priced else "counted as free"
+            yield Finding(name=f"upstream {name}", ok=True, found=f"{upstream.model} at {upstream.url}, {cost}")
     for task in settings.tasks.values():
         missing = [action for action in task.actions if action not in settings.upstreams]
         if missing and len(missing) < len(task.actions):
             names = ", ".join(repr(action) for action in missing)
-            near = did_you_mean(missing[0], settings.upstreams)
+            near = errors.did_you_mean(missing[0], settings.upstreams)
             yield Finding(
                 name=f"actions of {task.name}",
                 ok=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.kits.proxy.attempts import INTERRUPTED, RATER
 from headway.kits.proxy.requests import KIT_NAME, REQUEST, left_out
-from headway.nouns import Decision, ExplainedAttempt, is_episode
+from headway.nouns import Decision, ExplainedAttempt, ids
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def explain(project: Project, decision: Decision) -> dict[str, Any]:
     """The attempts of a request; of a later attempt, the request that it belongs to."""
-    if decision.unit and not is_episode(decision.unit):
+    if decision.unit and not ids.is_episode(decision.unit):
         return {"request": decision.unit}
     details = project.query.details(decision.id, KIT_NAME)
-    attempts = [decision] if is_episode(decision.unit) else project.query.request(decision.id)
+    attempts = [decision] if ids.is_episode(decision.unit) else project.query.request(decision.id)
     if len(attempts) == 1 and REQUEST not in details:
         return {}
     lanes = [_lane(project, attempt) for attempt in attempts]

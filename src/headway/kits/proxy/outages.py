@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import HeadwayError, Outage
+from headway.nouns import Outage, errors
 
 if TYPE_CHECKING:
     from headway.observe import Connection
@@ -134,7 +134,7 @@ class OutageLog:
 
         try:
             self._project.writer.submit(write)
-        except HeadwayError as error:  # a full queue: the next count says the same
+        except errors.HeadwayError as error:  # a full queue: the next count says the same
             logger.warning("outage not stored: %s", error.message)
 
 

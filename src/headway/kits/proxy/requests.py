@@ -22,7 +22,7 @@ import msgspec
 from headway.kits.proxy.attempts import FAULTLESS, INTERRUPTED, RATER
 from headway.kits.proxy.outages import is_gone, process
 from headway.kits.proxy.upstreams import STREAM_TIMES
-from headway.nouns import Conflict, Decision, Detail, HeadwayError, id_text
+from headway.nouns import Decision, Detail, errors, ids
 
 if TYPE_CHECKING:
     from headway.observe import Connection
@@ -74,7 +74,7 @@ def resume(project: Project, request: str, text: str, state: Mapping[str, Any]) 
     situation = first.situation
     late = project.clock() - first.at > _DAY_S
     if late or situation.text != text or _plain(situation.state) != _plain(state):
-        raise Conflict(
+        raise errors.Conflict(
             f"The idempotency key belongs to {'a request of more than a day ago' if late else 'another request'}.",
             code="id_conflict",
             hint="Use a fresh key for a new request; repeat the same request to carry it on.",
@@ -82,7 +82,7 @@ def resume(project: Project, request: str, text: str, state: Mapping[str, Any]) 
     said = _said(project, last)
     if not said:
         if not _over(project, last):
-            raise Conflict(
+            raise errors.Conflict(
                 "A request with this idempotency key is being answered.",
                 code="request_in_progress",
                 hint="Wait for its answer, or use another key for another request.",
@@ -147,7 +147,7 @@ def end_interrupted(project: Project) -> int:
             (KIT_NAME, REQUEST, after, last, rater, _PAGE),
         )
         for seq, raw, at, data in page:
-            decision = query.decision(id_text(bytes(raw)))
+            decision = query.decision(ids.text(bytes(raw)))
             if not _ended(project, bytes(data), at / 1e6, decision.action):
                 last = min(last, seq - 1)  # looked at again next time
                 continue
@@ -172,5 +172,5 @@ def started(project: Project) -> None:
     """Called when a server starts: nothing of an earlier one stays open."""
     try:
         end_interrupted(project)
-    except HeadwayError:  # a store that cannot be written now; the next start tries again
+    except errors.HeadwayError:  # a store that cannot be written now; the next start tries again
         return

@@ -25,7 +25,7 @@ from headway.kits.proxy.replies import whole_reply
 from headway.kits.proxy.requests import FAILURES, Resumed, detail_of, resume
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamAnswer, UpstreamFailed, Upstreams
 from headway.kits.proxy.wire import ApiFormat, DecisionFields, TokenUsage
-from headway.nouns import Decision, HeadwayError
+from headway.nouns import Decision, errors
 from headway.project import Ask, Details
 from headway.serve import Call, ErrorDetail, Reply, Stream
 from headway.settings import Upstream
@@ -244,7 +244,7 @@ class Routing:
         return Reply(body=whole.body, headers=headers | request_id(answer))
 
 
-class NoUpstreamAnswered(HeadwayError):
+class NoUpstreamAnswered(errors.HeadwayError):
     """Every upstream that was tried has failed; `decision` is the request's."""
 
     def __init__(self, decision: Decision, error: UpstreamFailed) -> None:

@@ -1,6 +1,6 @@
 """Calls to the model servers in headway.toml, through one connection pool, with caps.
 
-    upstreams = upstreams_of(server)
+    upstreams = upstreams_of(call)
     upstreams.candidates(task)                                    # the task's actions that can be called now
     answer = await upstreams.open(upstream, "/chat/completions", body, headers)
 
@@ -20,8 +20,8 @@ from headway.kits.models import CallFailed
 from headway.kits.proxy.breaker import Breakers
 from headway.kits.proxy.outages import OutageLog
 from headway.kits.proxy.pool import AsyncAnswer, AsyncOutgoing
-from headway.nouns import Busy, Conflict, HeadwayError, Unavailable, mark
-from headway.serve import Server
+from headway.nouns import errors, mark
+from headway.serve import Call
 from headway.settings import Settings, TaskSettings, Upstream
 
 logger = logging.getLogger("headway.serve")
@@ -33,7 +33,7 @@ AT_FAULT = frozenset({400, 415, 422})  # the request is at fault; the client get
 _LONGEST_WAIT_S = 100_000.0  # a longer Retry-After is not passed on
 
 
-class UpstreamFailed(HeadwayError):
+class UpstreamFailed(errors.HeadwayError):
     """An upstream failed, and another one may not. The client gets `status` if every upstream fails."""
 
     status = 502
@@ -109,7 +109,7 @@ class Slot:
         """The request is one that its client may repeat; raises Conflict while it runs already."""
         assert self._upstreams is not None, "it is taken"
         if request in self._upstreams.running:
-            raise Conflict(
+            raise errors.Conflict(
                 "A request with this idempotency key is being answered.",
                 code="request_in_progress",
                 hint="Wait for its answer, or use another key for another request.",
@@ -139,7 +139,7 @@ class Upstreams:
     def take(self) -> Slot:
         """A slot for one call; raises `Busy` if all are taken."""
         if self.calls >= MOST_CALLS:
-            raise Busy(f"{MOST_CALLS} calls to upstreams are running.", code="too_many_calls", hint="Try again.")
+            raise errors.Busy(f"{MOST_CALLS} calls to upstreams are running.", code="too_many_calls", hint="Try again.")
         return Slot(self)
 
     def ready(self, name: str) -> bool:
@@ -159,7 +159,7 @@ class Upstreams:
         names: Iterable[str] = task.actions or sorted(self.settings.upstreams)
         ready = tuple(name for name in names if self.ready(name))
         if not ready:
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"No action of the task {task.name!r} is an upstream that can be called.",
                 code="no_upstream",
                 hint=self._cure(tuple(names)),
@@ -237,11 +237,12 @@ def _cure(upstream: Upstream, failure: CallFailed) -> str:
     return ""
 
 
-_known: WeakKeyDictionary[Server, Upstreams] = WeakKeyDictionary()
+_known: WeakKeyDictionary[object, Upstreams] = WeakKeyDictionary()  # by server
 
 
-def upstreams_of(server: Server) -> Upstreams:
-    """The upstreams of a server, created on first use."""
+def upstreams_of(call: Call) -> Upstreams:
+    """The upstreams of the server that is called, created on first use."""
+    server = call.server
     upstreams = _known.get(server)
     if upstreams is None:
         settings = server.project.settings

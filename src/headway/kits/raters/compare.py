@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.nouns import Decision, InvalidInput, did_you_mean
+from headway.nouns import Decision, errors
 from headway.observe import given
 from headway.project import Project
 from headway.reward import Agreed, Rewards, by_signal
@@ -66,14 +66,16 @@ def _signal(rewards: Rewards, agreements: Mapping[str, Agreed[int]], wanted: str
     known = sorted(rewards.signals | agreements.keys())
     if wanted is not None:
         if rewards.signals and wanted not in known:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{wanted!r} does not count in this task's reward.",
                 code="unknown_signal",
-                hint=did_you_mean(wanted, known),
+                hint=errors.did_you_mean(wanted, known),
             )
         return wanted
     if not known:
-        raise InvalidInput("There is no signal to ask for.", code="unknown_signal", hint="Name it with --signal.")
+        raise errors.InvalidInput(
+            "There is no signal to ask for.", code="unknown_signal", hint="Name it with --signal."
+        )
     # the signal that people rate: most raters, then most ratings; without ratings, one with stars or thumbs
     return min(known, key=lambda name: (_people(agreements.get(name)), not rewards.rated(name), name))
 

@@ -59,7 +59,7 @@ KIT = Kit(
         "headway.kits.reply.duel_routes",
     ),
     evidence={"preference": "headway.kits.reply.preference:PREFERENCE"},
-    exports={"interactions": "headway.kits.reply.interactions:writer"},
+    exports={"interactions": "headway.kits.reply.kept:writer"},
     commands={
         "chat": Command(
             "headway.kits.reply.commands.chat:chat",

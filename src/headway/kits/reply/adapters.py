@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import open_regular, whole_folder
-from headway.nouns import Damaged, InvalidInput, Unavailable
+from headway.nouns import errors
 
 AdapterTensors = Mapping[str, NDArray[np.generic]]
 CONFIG, WEIGHTS, ABOUT = "adapter_config.json", "adapter_model.safetensors", "headway.json"
@@ -58,7 +58,7 @@ def write_peft(tensors: AdapterTensors, extra: Mapping[str, Any], folder: Path) 
             (scratch / WEIGHTS).write_bytes(save(arrays, metadata={"format": "pt"}))
             scratch.chmod(0o755)
     except OSError as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The adapter could not be written to {str(folder)!r}: {error.strerror}.",
             code="adapter_not_written",
             hint="Free some space, or name another folder.",
@@ -84,7 +84,7 @@ def read_peft(folder: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, A
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise _damaged(folder, error) from error
     if config.get("peft_type") != "LORA" or config.get("use_dora") or config.get("rank_pattern"):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(folder)!r} is not a plain LoRA adapter.",
             code="adapter_unsupported",
             hint="Adapters of one rank, without DoRA, are supported.",
@@ -117,7 +117,9 @@ def checked_adapter(tensors: AdapterTensors, extra: Mapping[str, Any]) -> None:
         if wrong:
             break
     if wrong:
-        raise Damaged(f"The adapter is damaged: {wrong}.", code="adapter_damaged", hint="Learn it again, or roll back.")
+        raise errors.Damaged(
+            f"The adapter is damaged: {wrong}.", code="adapter_damaged", hint="Learn it again, or roll back."
+        )
 
 
 def _bytes(path: Path, most: int) -> bytes:
@@ -128,11 +130,11 @@ def _bytes(path: Path, most: int) -> bytes:
     return content
 
 
-def _damaged(folder: Path, error: Exception) -> Damaged:
+def _damaged(folder: Path, error: Exception) -> errors.Damaged:
     reason = (
         getattr(error, "strerror", None) or str(error).splitlines()[0][:200] if str(error) else type(error).__name__
     )
-    return Damaged(
+    return errors.Damaged(
         f"The adapter in {str(folder)!r} cannot be read: {reason}.",
         code="adapter_damaged",
         hint=f"A folder needs {CONFIG} and {WEIGHTS}; `headway models export REF FOLDER` writes them.",

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from headway.kits.models import Completion, Delta, Generator, Prompt, Turn
 from headway.kits.reply.client import LanguageWorker
+from headway.kits.reply.duels import latest_rewards
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
-from headway.kits.reply.latest import latest_rewards
 from headway.kits.reply.memory import LikedReply, as_turns, nearest
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import OWNER, Decision, InvalidInput, PolicyRef, Reader
+from headway.nouns import OWNER, Decision, PolicyRef, Reader, errors
 from headway.project import Considered, Details, Project
 from headway.settings import TaskSettings
 
@@ -82,7 +82,7 @@ def prepare(
     settings = project.settings.task(task)
     own = reply_settings(settings)
     if not turns or turns[-1].role != "user" or not turns[-1].content.strip():
-        raise InvalidInput("There is nothing to answer.", code="bad_prompt", hint="End with a turn of the user.")
+        raise errors.InvalidInput("There is nothing to answer.", code="bad_prompt", hint="End with a turn of the user.")
     detector_of(own.detectors, project.folder, light=True)  # raises before anything is written
     if own.system and turns[0].role != "system":
         turns = (Turn("system", own.system), *turns)

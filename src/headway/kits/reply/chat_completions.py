@@ -11,7 +11,7 @@ import msgspec
 from headway.kits.models import Completion, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, keep, prepare
 from headway.kits.reply.replies import deltas
-from headway.nouns import HeadwayError, InvalidInput
+from headway.nouns import errors
 from headway.serve import Call, Reply, Stream, problem
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -75,8 +75,8 @@ async def _events(call: Call, pending: PendingReply, task: str, usage: bool) -> 
                 if usage:
                     yield _event(head | {"choices": [], "usage": _usage(finished)})
         yield b"data: [DONE]\n\n"
-    except HeadwayError as error:
-        yield b"data: " + problem(error)[1] + b"\n\n"
+    except errors.HeadwayError as error:
+        yield b"data: " + problem(error).body + b"\n\n"
 
 
 def turns_of(messages: Any) -> list[Turn]:
@@ -152,5 +152,7 @@ def _whole(fields: Mapping[str, Any], *names: str) -> int | None:
     return None
 
 
-def _bad(what: str, hint: str) -> InvalidInput:
-    return InvalidInput(f"The request cannot be answered: {what[0].lower()}{what[1:]}.", code="bad_prompt", hint=hint)
+def _bad(what: str, hint: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
+        f"The request cannot be answered: {what[0].lower()}{what[1:]}.", code="bad_prompt", hint=hint
+    )

@@ -48,7 +48,7 @@ from headway.kits.reply.wire import (
     socket_of,
 )
 from headway.loop import note_of_up
-from headway.nouns import HeadwayError, Unavailable
+from headway.nouns import errors
 
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
@@ -225,7 +225,7 @@ def _read(length: int, body: bytes) -> tuple[Answer | None, bool]:
     try:
         answer = answer_of(body)
     except msgspec.MsgspecError as error:
-        raise HeadwayError(
+        raise errors.HeadwayError(
             "The worker sent an unreadable answer.",
             code="not_headway",
             hint="Restart the worker: it may have another version.",
@@ -261,8 +261,8 @@ def _delta(answer: Answer) -> Iterator[Delta]:
         yield Delta("", answer.completions[0])
 
 
-def _lost(error: Exception | None = None) -> Unavailable:
+def _lost(error: Exception | None = None) -> errors.Unavailable:
     why = "did not answer" if isinstance(error, TimeoutError) else "closed the connection before it answered"
-    return Unavailable(
+    return errors.Unavailable(
         f"The language worker {why}.", code="worker_lost", hint="Its log is .headway/run/worker.log; try again."
     )

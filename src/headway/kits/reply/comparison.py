@@ -23,12 +23,11 @@ from headway.kits import models
 from headway.kits.models import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.kept import kept, with_replies
-from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import cluster_of, is_held_out
 from headway.kits.reply.learn.material import liked_replies
-from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
+from headway.kits.reply.probes import JUDGING, PROBES, ReplyStatistics, statistics_of
 from headway.kits.reply.wire import base_of
-from headway.nouns import OWNER, HeadwayError, PolicyRef, Progress, Reader, UnknownName
+from headway.nouns import OWNER, PolicyRef, Progress, Reader, errors
 from headway.prove import e_process
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def two_policies(project: Project, task: str, policy: str | None, against: str |
     theirs = _reference(project, task, against or (current if current != mine else BASE))
     if mine == theirs:
         alone = f"{task!r} has no candidate beside {theirs}" if policy == current else f"both are {theirs}"
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is nothing to compare: {alone}.",
             code="no_candidate_policy",
             hint=f"Rate replies and run: headway learn {task}",
@@ -178,13 +177,13 @@ def _reference(project: Project, task: str, policy: str) -> str:
     """The whole name of a policy of this task; one of another task is unknown here."""
     ref, digest = project.servings.resolve(project.settings.task(task), policy)
     if not PolicyRef.parse(ref).built_in and project.registry.header(digest).task != task:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{ref} is not a policy of {task!r}.",
             code="unknown_policy",
             hint=f"See its policies: headway status {task}",
         )
     if PolicyRef.parse(ref).built_in and ref != BASE:
-        raise UnknownName(f"{ref} writes no replies.", code="unknown_policy", hint=f"The model alone is {BASE}.")
+        raise errors.UnknownName(f"{ref} writes no replies.", code="unknown_policy", hint=f"The model alone is {BASE}.")
     return ref
 
 
@@ -249,7 +248,7 @@ def _similarity(project: Project, texts: Sequence[str], references: Sequence[str
     try:
         encoder = project.servings.encoder("minilm")
         return fmean(relevance(encoder, list(zip(references, texts, strict=True))))
-    except (HeadwayError, ImportError) as error:
+    except (errors.HeadwayError, ImportError) as error:
         notes.append(f"No embedding similarity: {str(error).splitlines()[0]}")
         return None
 
@@ -276,7 +275,7 @@ def _votes(project: Project, task: str, mine: str, theirs: str) -> dict[str, Any
     """Wins and losses so far, as the gate counts them."""
     try:
         evidence: Evidence | None = project.prove(mine, against=theirs, task=task).evidence
-    except HeadwayError:
+    except errors.HeadwayError:
         evidence = None
     if evidence is None or not evidence.n:
         return {"wins": 0, "losses": 0, "ties": 0, "win_rate": None, "e_value": 1.0}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.nouns import InvalidInput, Unavailable, did_you_mean
+from headway.nouns import errors
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -35,19 +35,25 @@ def where(device: str = "auto", dtype: str = "auto") -> Where:
     """
     kind = device.partition(":")[0]
     if kind not in DEVICES:
-        raise InvalidInput(f"There is no device {device!r}.", code="bad_device", hint=did_you_mean(kind, DEVICES))
+        raise errors.InvalidInput(
+            f"There is no device {device!r}.", code="bad_device", hint=errors.did_you_mean(kind, DEVICES)
+        )
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         kind = device
     available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available[kind]:
-        raise Unavailable(f"This machine has no usable {kind!r} device.", code="no_device", hint="Use --device cpu.")
+        raise errors.Unavailable(
+            f"This machine has no usable {kind!r} device.", code="no_device", hint="Use --device cpu."
+        )
     if dtype == "auto":
         dtype = {"cpu": "float32", "cuda": "bfloat16", "mps": "float16"}[kind]
     if dtype not in DTYPES:
-        raise InvalidInput(f"There is no number format {dtype!r}.", code="bad_dtype", hint=did_you_mean(dtype, DTYPES))
+        raise errors.InvalidInput(
+            f"There is no number format {dtype!r}.", code="bad_dtype", hint=errors.did_you_mean(dtype, DTYPES)
+        )
     if kind == "cpu" and dtype != "float32":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{dtype} on a CPU can kill the process and is slower than float32.", code="bad_dtype", hint="Use float32."
         )
     return Where(torch.device(device), DTYPES[dtype], 8 << 30 if kind == "cuda" else 2 << 30)

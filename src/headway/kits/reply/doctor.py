@@ -8,7 +8,7 @@ from headway.kits import models
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import Finding, HeadwayError, Unavailable
+from headway.nouns import Finding, errors
 from headway.settings import Settings
 
 
@@ -22,7 +22,7 @@ def check(settings: Settings) -> Iterator[Finding]:
             continue
         try:
             folder = models.folder(base_of(base, settings.directory), settings.cache)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             yield Finding(name=name, ok=False, found=error.message, cure=error.hint)
         else:
             yield Finding(name=name, ok=True, found=f"{base} in {folder}")
@@ -34,7 +34,7 @@ def _worker(settings: Settings) -> Finding:
     """Information only: a project that is not in use needs none."""
     try:
         loaded = ", ".join(model.name for model in LanguageWorker(settings.directory, "").health().models)
-    except Unavailable:
+    except errors.Unavailable:
         cure = "`headway up` starts one by itself, `headway worker` alone."
         return Finding(name="language worker", ok=None, found="none listens; local replies need one", cure=cure)
     return Finding(name="language worker", ok=None, found=f"listens; loaded: {loaded or 'nothing yet'}")

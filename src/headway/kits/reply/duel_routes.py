@@ -99,7 +99,7 @@ async def _written(project: Project, asked: duels.DuelQuestion, policy: str) -> 
 )
 def vote_duel(call: Call, body: DuelVote) -> VotedAnswer:
     """Store which reply is better; the answer says who wrote them. A comparison takes one vote."""
-    from headway.kits.reply.vote_tally import vote_tally
+    from headway.kits.reply.preference import vote_tally
 
     project, task = call.server.project, call.params["task"]
     voted = duels.vote(project, task, call.params["duel"], _VALUES[body.preferred], rater=call.key)
@@ -113,7 +113,7 @@ def vote_duel(call: Call, body: DuelVote) -> VotedAnswer:
 @endpoint("GET", "/v1/tasks/{task}/votes", query=VotesQuery, gives=VoteTally, errors=(404,), scope="train")
 def votes(call: Call) -> VoteTally:
     """The votes on two policies so far; by default on the newest candidate and the current policy."""
-    from headway.kits.reply.vote_tally import vote_tally
+    from headway.kits.reply.preference import vote_tally
 
     project, query, task = call.server.project, call.query, call.params["task"]
     return vote_tally(project, task, *duels.opponents(project, task, query.policy, query.against))

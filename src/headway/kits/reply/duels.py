@@ -27,10 +27,9 @@ import msgspec
 
 from headway.files import read_regular
 from headway.kits.models import Prompt, Turn
-from headway.kits.reply.latest import latest_even_pairs
 from headway.kits.reply.settings import reply_settings
-from headway.nouns import OWNER, Conflict, Decision, Reader, UnknownName
-from headway.observe import Erasing
+from headway.nouns import OWNER, Decision, Reader, errors
+from headway.observe import EVEN_PAIR, Database, Erasing, Query, decode_candidates
 from headway.project import Project
 
 PREFERRED = "preferred"
@@ -94,7 +93,7 @@ def opponents(project: Project, task: str, policy: str | None, against: str | No
     from headway.kits.reply.comparison import two_policies
 
     if project.settings.task(task).kind != "reply":
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{task!r} is not a reply task.", code="not_a_reply_task", hint="Compare its policies with headway compare."
         )
     return two_policies(project, task, policy, against)
@@ -168,13 +167,13 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
     path = _folder(project) / f"{duel}.json"
     decision = _read(path) if _NAME.match(duel) else None
     if decision is None or decision.task != task or decision.key != rater:
-        raise UnknownName(
+        raise errors.UnknownName(
             "There is no such comparison to vote on.",
             code="unknown_duel",
             hint="Ask for a new one; a comparison is forgotten after a day.",
         )
     if project.servings.evenly(project.settings.task(task)).config_hash != decision.config_hash:
-        raise Conflict(
+        raise errors.Conflict(
             "The configuration of the task has changed since the order was drawn.",
             code="stale_duel",
             hint="Ask for a new one.",
@@ -185,7 +184,7 @@ def vote(project: Project, task: str, duel: str, value: float, *, rater: str = "
         _write_new(claim, str(value).encode())
     except FileExistsError:
         if read_regular(claim).decode("ascii") != str(value):
-            raise Conflict(
+            raise errors.Conflict(
                 "This comparison has a vote already, and who wrote which reply is known since.",
                 code="duel_voted",
                 hint="Ask for a new one.",
@@ -252,3 +251,40 @@ def erase_duels(project: Project, going: Erasing) -> int:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".voted").unlink(missing_ok=True)
     return count
+
+
+def latest_rewards(database: Database, query: Query, task: str, most: int) -> dict[int, float]:
+    """The latest rewards by the store's number of the decision, among ten times as many outcomes, oldest first."""
+    rows = database.query(
+        "SELECT decision, reward FROM "
+        "(SELECT decision, reward, seq FROM settled WHERE task_id = ? ORDER BY seq DESC LIMIT ?) AS s "
+        "WHERE reward IS NOT NULL AND NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq) "
+        "ORDER BY seq DESC LIMIT ?",
+        (query.name_id("task", task), 10 * most, most),
+    )
+    return {int(seq): float(reward) for seq, reward in reversed(rows)}
+
+
+def comparisons(database: Database, query: Query, task: str, *, since: float = 0.0) -> list[int]:
+    """The store's numbers of the decisions between two candidates, oldest first."""
+    task_id = query.name_id("task", task)
+    sets = database.query(
+        "SELECT id, body FROM candidate_sets WHERE id IN "
+        "(SELECT DISTINCT candidate_set_id FROM decisions WHERE task_id = ?)",
+        (task_id,),
+    )
+    rows = database.query_in(
+        "SELECT seq FROM decisions WHERE candidate_set_id IN ({}) AND task_id = ? AND at > ?",
+        [number for number, body in sets if len(decode_candidates(body)) == 2],
+        (task_id, int(since * 1e6)),
+    )
+    return sorted(int(seq) for (seq,) in rows)
+
+
+def latest_even_pairs(database: Database, query: Query, task: str, most: int) -> list[int]:
+    """The store's numbers of the latest even draws between two candidates, oldest first, by an index of their own."""
+    rows = database.query(
+        f"SELECT seq FROM decisions WHERE task_id = ? AND {EVEN_PAIR} ORDER BY seq DESC LIMIT ?",
+        (query.name_id("task", task), most),
+    )
+    return [int(seq) for (seq,) in reversed(rows)]

@@ -22,7 +22,7 @@ from headway.kits.models import Completion
 from headway.kits.reply.fusing import AdapterFuser
 from headway.kits.reply.room import no_memory, out_of_memory
 from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
-from headway.nouns import Busy, HeadwayError, Unavailable, UnknownName
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.reply.formats import FormatChange
@@ -37,7 +37,7 @@ _RANK = 16  # of adapters that are taken without compiling the model again
 
 
 def _no_adapters(adapter: str) -> Path:
-    raise UnknownName(f"There is no adapter {adapter[:12]!r}.", code="adapter_missing")
+    raise errors.UnknownName(f"There is no adapter {adapter[:12]!r}.", code="adapter_missing")
 
 
 @dataclass(eq=False, slots=True)
@@ -116,7 +116,9 @@ class LanguageEngine:
         if self._stop_by is not None:
             raise _stopping()
         if self._new.qsize() >= _MOST_JOBS:
-            raise Busy(f"{_MOST_JOBS} questions are already waiting.", code="worker_busy", hint="Try again later.")
+            raise errors.Busy(
+                f"{_MOST_JOBS} questions are already waiting.", code="worker_busy", hint="Try again later."
+            )
         self._new.put(job)
 
     def stop(self, grace_s: float) -> None:
@@ -195,7 +197,7 @@ class LanguageEngine:
                 job.end(ScoreDone(scored))
                 return
             job.requests = [loaded.model.request(prompt) for prompt in job.question.prompts]
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             job.end(failure(error))
             return
         except Exception as error:  # out of memory, a driver error: only this question fails
@@ -252,7 +254,7 @@ class LanguageEngine:
             return False
         made = sum(len(request.made) for request in job.requests)
         message = f"The deadline of {job.question.deadline_s:g} s passed after {made} tokens."
-        job.end(failure(Unavailable(message, code="deadline", hint="Allow more time, or request fewer tokens.")))
+        job.end(failure(errors.Unavailable(message, code="deadline", hint="Allow more time, or request fewer tokens.")))
         return True
 
     # -- models
@@ -333,15 +335,15 @@ def _done(model: LanguageModel, job: ModelJob) -> GenerateDone:
     return GenerateDone(tuple(replace(completion, base=base, template=template) for completion in completions))
 
 
-def _stopping() -> Unavailable:
-    return Unavailable("The language worker is stopping.", code="stopping", hint="Try again when it is back.")
+def _stopping() -> errors.Unavailable:
+    return errors.Unavailable("The language worker is stopping.", code="stopping", hint="Try again when it is back.")
 
 
-def _broken(error: Exception) -> Unavailable:
+def _broken(error: Exception) -> errors.Unavailable:
     if out_of_memory(error):
         return no_memory("The language worker", "Send shorter prompts or fewer at once, or use a smaller model.")
     lines = str(error).strip().splitlines()
-    return Unavailable(
+    return errors.Unavailable(
         f"The language worker could not answer: {type(error).__name__}: {lines[0][:200] if lines else ''}",
         code="worker_failed",
         hint="See its log: .headway/run/worker.log",

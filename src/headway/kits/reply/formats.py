@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from headway.kits.models import Prompt, Turn
-from headway.kits.reply.learn.anchors import JUDGING
+from headway.kits.reply.probes import JUDGING
 
 _QUESTIONS, _TOKENS = 6, 32
 

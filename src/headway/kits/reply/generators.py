@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headway.kits import models
 from headway.kits.models import Completion, Delta, Generator, Prompt, Scored
 from headway.kits.reply.client import LanguageWorker
-from headway.nouns import Unavailable, UnknownName
+from headway.nouns import errors
 from headway.settings import load
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
         from headway.kits.models import ChatEndpoint
 
         if model not in settings.upstreams:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"{model!r} is an address, expected the name of a model.",
                 code="unknown_upstream",
                 hint="Declare [upstreams.NAME] with url and model in headway.toml, and use that name.",
@@ -64,7 +64,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
         return
     try:
         folder = models.folder(model, settings.cache)
-    except Unavailable as error:
+    except errors.Unavailable as error:
         if error.code == "model_missing" and "/" not in model:
             error.hint = f"{error.hint} Or declare [upstreams.{model}] with url and model in headway.toml."
         raise
@@ -72,7 +72,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
     worker = LanguageWorker(project.folder, model)
     try:
         worker.health()
-    except Unavailable as error:
+    except errors.Unavailable as error:
         if error.code not in ("worker_missing", "path_too_long"):
             raise
         here = True

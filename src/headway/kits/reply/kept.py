@@ -10,18 +10,21 @@ example.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from headway.kits.models import Completion, Turn
-from headway.nouns import Damaged, Decision, Detail, ReplyText, Settled, UnknownName, is_own
+from headway.nouns import Decision, Detail, ReplyText, Settled, errors, is_own
+from headway.observe import Database, Query
 
 if TYPE_CHECKING:
     from headway.project import Project
+
 
 KIT_NAME = "reply"
 REPLY, COMMENTS, EXAMPLES = "reply", "comments", "examples"  # the names of the details
@@ -166,7 +169,7 @@ def from_details(details: dict[str, bytes], decision: str = "") -> KeptReply | N
         comments = msgspec.json.decode(details.get(COMMENTS, b"[]"), type=tuple[Comment, ...])
         examples = msgspec.json.decode(details.get(EXAMPLES, b"[]"), type=tuple[str, ...])
     except msgspec.MsgspecError as error:
-        raise Damaged(
+        raise errors.Damaged(
             f"The reply of {decision or 'a decision'} cannot be read: {error}.",
             code="reply_damaged",
             hint="Restore the store from a backup, or delete this decision.",
@@ -182,7 +185,7 @@ def kept_reply(project: Project, decision: str) -> KeptReply:
     project.query.decision(decision)  # raises if there is none
     reply = from_details(project.query.details(decision, KIT_NAME), decision)
     if reply is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"The decision {decision!r} has no reply.",
             code="unknown_reply",
             hint="`headway data log` lists the latest decisions.",
@@ -226,3 +229,21 @@ def with_replies(project: Project, rows: Iterable[Settled]) -> Iterator[tuple[Se
             reply = from_details(details.get(row.decision.id, {}), row.decision.id)
             if reply is not None:
                 yield row, reply
+
+
+def writer(file: IO[str], database: Database, left_out: Counter[str]) -> Callable[[Sequence[dict[str, Any]]], None]:
+    """A function that writes pages of exported records as interactions."""
+
+    query = Query(database)
+
+    def write(page: Sequence[dict[str, Any]]) -> None:
+        for record in page:
+            reply = from_details(query.details(record["id"], KIT_NAME), record["id"])
+            if reply is None:
+                left_out["no reply"] += 1
+                continue
+            asked = next((turn.content for turn in reversed(reply.turns) if turn.role == "user"), record["text"])
+            row = {"timestamp": record["at"], "prompt": asked, "response": reply.text, "reward": record["reward"]}
+            file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+    return write

@@ -18,13 +18,13 @@ device     device and number format
 Importing this module imports torch and transformers.
 """
 
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 try:
     import torch as _torch
     import transformers as _transformers
 except ImportError as error:
-    raise MissingExtra("A local language model", error.name or "torch", "language") from error
+    raise errors.MissingExtra("A local language model", error.name or "torch", "language") from error
 
 from headway.kits.reply.batch import Request, RunningBatch
 from headway.kits.reply.device import Where, give_back, use_threads, where

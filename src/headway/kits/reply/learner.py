@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.kits.reply.knobs import LanguageKnobs, knobs_from
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns import Encoder, Experience, InvalidInput, Learned, Progress
+from headway.nouns import Encoder, Experience, Learned, Progress, errors
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.data import RatedReply, Sample
@@ -43,7 +43,7 @@ class LanguageLearner:
         """Train, measure, and give the adapter. `work` is where an interrupted run goes on."""
         chosen = knobs_from(knobs)
         if material is None or not material.rows:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "There are no replies to learn from.",
                 code="nothing_to_learn",
                 hint="Rate replies first, with stars or thumbs.",
@@ -83,7 +83,7 @@ class _LanguageRun:
         work = None if self.work is None else self.work / "sft"
         try:
             beside = _LanguageRun(plain, self.seed, self.material, self.progress, work)._learned(tuned)
-        except InvalidInput:  # nothing was liked
+        except errors.InvalidInput:  # nothing was liked
             return main
         return replace(main, beside={"sft": beside})
 
@@ -138,7 +138,7 @@ class _LanguageRun:
         mean = sum(rewards) / (len(rewards) + 10.0)
         good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
         if len(rewards) < self.knobs.least or min(good, bad) < self.knobs.least_of_sign:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {good} of "
                 f"them good and {bad} bad; {self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
                 code="too_few_ratings",
@@ -191,7 +191,7 @@ class _LanguageRun:
             objective = Ppo(knobs)
         trainer = Trainer(tuned, train, objective, knobs, seed=self.seed, work=self.work)
         if not trainer.samples:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"None of the {len(train)} ratings can be used by {knobs.learner!r}.",
                 code="too_few_ratings",
                 hint="ppo needs replies with stored log-probabilities, sft needs liked or edited ones.",

@@ -14,7 +14,7 @@ from transformers.utils import logging as messages
 
 from headway.kits.reply.device import Where
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns import Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable
+from headway.nouns import errors
 
 logger = logging.getLogger("headway.loop")
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -29,7 +29,7 @@ def quiet(folder: Path) -> Iterator[None]:
     log_settings.disable_progress_bar()
     try:
         yield
-    except HeadwayError:
+    except errors.HeadwayError:
         raise
     except Exception as error:  # transformers may raise anything for a broken folder
         if out_of_memory(error):
@@ -44,7 +44,7 @@ def quiet(folder: Path) -> Iterator[None]:
 def network_of(folder: Path, at: Where, device_map: str = "") -> Any:
     spread: dict[str, Any] = {"device_map": device_map} if device_map else {}
     if spread and find_spec("accelerate") is None:
-        raise Unavailable(
+        raise errors.Unavailable(
             "A device map needs the package 'accelerate'.", code="no_accelerate", hint="pip install accelerate"
         )
     network: Any = AutoModelForCausalLM.from_pretrained(
@@ -63,7 +63,10 @@ def fast_engine(folder: Path, engine: str, rank: int, threads: int, weights: str
 
         shape = shape_of(folder)
         return shape and OpenVinoEngine(folder, shape, threads=threads, rank=rank, weights=weights)
-    except (RuntimeError, MissingExtra) as error:  # what this version of OpenVINO lacks, or not for this processor
+    except (
+        RuntimeError,
+        errors.MissingExtra,
+    ) as error:  # what this version of OpenVINO lacks, or not for this processor
         if engine == "openvino" or weights != "float32" or out_of_memory(error):
             raise
         logger.warning("OpenVINO cannot run %s; transformers does: %s", folder, str(error).strip().splitlines()[0])
@@ -73,7 +76,7 @@ def fast_engine(folder: Path, engine: str, rank: int, threads: int, weights: str
 def check_engine(folder: Path, engine: str, weights: str) -> None:
     if engine == "openvino" or weights != "float32":
         wanted = f"The format {weights!r}" if weights != "float32" else "The engine 'openvino'"
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{wanted} does not cover the model in {str(folder)!r} here.",
             code="bad_engine",
             hint="It needs a CPU and a Llama- or Qwen-like model; use transformers in float32 for others.",
@@ -94,14 +97,14 @@ def ends_of(folder: Path, config: Any, tokenizer: Any) -> frozenset[int]:
 
 def check_files(folder: Path) -> None:
     if not folder.is_dir():
-        raise Unavailable(
+        raise errors.Unavailable(
             f"There is no model folder {str(folder)!r}.",
             code="model_missing",
             hint="Fetch the embedded model with `headway models add smollm2`, or pass a folder.",
         )
     missing = [pattern for pattern in ("config.json", "*.safetensors") if not any(folder.glob(pattern))]
     if missing:
-        raise Damaged(
+        raise errors.Damaged(
             f"{str(folder)!r} has no {' and no '.join(missing)}, expected a Hugging Face model in safetensors.",
             code="model_damaged",
             hint="A folder needs config.json, tokenizer.json and *.safetensors; pickled weights are never loaded.",
@@ -112,16 +115,16 @@ def check_supported(config: Any, folder: Path) -> None:
     """Raise unless the cache of the batch supports the model: it needs attention over the whole past."""
     kinds = set(getattr(config.get_text_config(), "layer_types", None) or ())
     if config.is_encoder_decoder or not kinds <= _ATTENTION:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(folder)!r} contains a {config.model_type!r} model, which is not a plain decoder with attention.",
             code="model_unsupported",
             hint="Llama, Qwen, Mistral, Gemma, GPT-2 and similar models work.",
         )
 
 
-def _unusable(folder: Path, error: Exception) -> Damaged:
+def _unusable(folder: Path, error: Exception) -> errors.Damaged:
     reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    return Damaged(
+    return errors.Damaged(
         f"The model in {str(folder)!r} cannot be loaded: {reason}",
         code="model_damaged",
         hint="Fetch it again (`headway models add`), or load the folder with transformers to see its error.",

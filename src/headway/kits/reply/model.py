@@ -31,7 +31,7 @@ from headway.kits.reply.loading import (
 )
 from headway.kits.reply.room import check_room
 from headway.kits.reply.tokens import checked, fitted
-from headway.nouns import Conflict, Damaged, InvalidInput, Unavailable, UnknownName
+from headway.nouns import errors
 
 COMPRESSED = ("float16", "int8")  # formats of weights that openvino has on a CPU
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}
@@ -138,7 +138,7 @@ class LanguageModel:
         """Take the adapter in a PEFT folder beside the others, and probe it. Running batches keep theirs."""
         tensors, extra = read_peft(folder)
         if extra.get("base") and extra["base"] != self.weights_hash:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The adapter was trained on other weights than those of {self.name!r}.",
                 code="adapter_of_another_base",
                 hint="Use the base that it was trained on, or learn again on this one.",
@@ -169,7 +169,7 @@ class LanguageModel:
             return False
         try:
             check_room(self.folder, bytes_each=4 * self._bytes_each)  # it takes two copies, and leaves two to others
-        except Unavailable:
+        except errors.Unavailable:
             return False
         self.engine.fuse(name)
         return True
@@ -181,7 +181,7 @@ class LanguageModel:
         with torch.inference_mode():
             logits = self.forward(ids, places, None, self.new_cache(adapter))
         if not bool(torch.isfinite(logits).all()):
-            raise Damaged(
+            raise errors.Damaged(
                 "The adapter's first token has no finite probability.",
                 code="adapter_damaged",
                 hint="Learn it again, or roll back.",
@@ -218,7 +218,7 @@ class LanguageModel:
         tokens, dropped = fitted(self.tokenizer, checked(prompt), self.window)
         size = self.vocabulary
         if not all(0 <= token < size for token in tokens):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"A token is outside the model's vocabulary of {size}.",
                 code="bad_prompt",
                 hint="Use tokens of this model.",
@@ -271,7 +271,9 @@ class LanguageModel:
                 self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.ends),
             ]
         if not tokens:
-            raise InvalidInput("The reply has no tokens.", code="bad_prompt", hint="Pass a reply that is not empty.")
+            raise errors.InvalidInput(
+                "The reply has no tokens.", code="bad_prompt", hint="Pass a reply that is not empty."
+            )
         before, _ = fitted(self.tokenizer, checked(prompt), self.window + prompt.max_tokens - len(tokens))
         return before, tokens
 
@@ -301,7 +303,7 @@ class LanguageModel:
     def new_cache(self, adapter: str) -> Any:
         """The empty cache of a batch that is generated with an adapter."""
         if adapter and adapter not in self._adapters:
-            raise UnknownName(f"The adapter {adapter[:12]!r} is not loaded.", code="adapter_missing")
+            raise errors.UnknownName(f"The adapter {adapter[:12]!r} is not loaded.", code="adapter_missing")
         return self.engine.cache(adapter)
 
     def forward(

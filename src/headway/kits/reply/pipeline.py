@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headway.decide import Pipeline, baseline
-from headway.nouns import PolicyRef, UnknownName
+from headway.nouns import PolicyRef, errors
 from headway.project import Ask, Offer, Project
 from headway.settings import TaskSettings
 
@@ -20,7 +20,7 @@ def answering(servings: object, task: str, body: Mapping[str, Any], ref: str, di
     """The pipeline of a reply task under a configuration body: the current policy, or the canary on its share."""
     del servings, digest
     if PolicyRef.parse(ref).built_in and ref != "base@0":
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{ref} writes no replies, and {task!r} is a reply task.",
             code="policy_missing",
             hint="Its built-in policy is base@0: the base model without an adapter.",

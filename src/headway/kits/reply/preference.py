@@ -20,13 +20,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from math import isclose
+from math import exp, isclose
 from typing import TYPE_CHECKING
 
-from headway.kits.reply.latest import comparisons
-from headway.nouns import Diagnostic, Evidence, Guard, HeadwayError, InvalidInput, PolicyRef, Settled, id_bytes
+from headway.kits.reply.duels import VoteTally, comparisons
+from headway.kits.reply.votes import PREFERENCE_ALPHA
+from headway.nouns import Diagnostic, Evidence, Guard, PolicyRef, Settled, errors, ids
 from headway.observe import RaterSignals
-from headway.project import ProofQuestion
+from headway.project import Project, ProofQuestion, budget_place
 
 if TYPE_CHECKING:
     from headway.kits.reply.votes import BlindComparison
@@ -45,7 +46,7 @@ class PreferenceKind:
         del question  # a family that names this kind is judged by it
         return True
 
-    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+    def missing(self, question: ProofQuestion) -> errors.HeadwayError | None:
         if votes_on(question) or not _passes_its_checks(question):
             return None
         mine, other = question.candidate[0], question.other[0]
@@ -56,11 +57,11 @@ class PreferenceKind:
         )
         if question.settings.kind == "reply":
             hint = f"Vote on pairs of replies: headway compare {task} --ask, or Compare blind on the page."
-        return InvalidInput(f"Nobody has compared {mine} with {other} yet.", code="no_evidence", hint=hint)
+        return errors.InvalidInput(f"Nobody has compared {mine} with {other} yet.", code="no_evidence", hint=hint)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.kits.reply.votes import from_votes
-        from headway.prove import judge_guards
+        from headway.prove import judge_pairs
 
         question.left.clear()
         evidence = from_votes(votes_on(question), about)
@@ -69,12 +70,12 @@ class PreferenceKind:
             evidence,
             counts={**evidence.counts, **question.left},
             diagnostics=(*evidence.diagnostics, *diagnostics),
-            guards=(*judge_guards(guards, {}, {}, unit="Votes"), *own),
+            guards=(*judge_pairs(guards, unit="Votes"), *own),
         )
 
     def plan(self, question: ProofQuestion, about: About, *, uplift: float, power: float) -> Planned:
         del about, uplift, power
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"Comparisons of {question.settings.name!r} need no plan: a proof may look after every vote.",
             code="no_plan",
             hint=f"Run: headway prove {question.settings.name}",
@@ -130,7 +131,7 @@ def _comparisons(question: ProofQuestion) -> Iterator[Settled]:
     pairs = comparisons(project.database, project.query, task, since=question.since)
     rows = list(project.query.outcomes(pairs, signals=True))
     raters = RaterSignals(project.database, (SIGNAL,))
-    said = raters.of([(id_bytes(row.decision.id), task, row.decision.situation.episode, "rewarded") for row in rows])
+    said = raters.of([(ids.raw(row.decision.id), task, row.decision.situation.episode, "rewarded") for row in rows])
     return (replace(row, said=by) for row, by in zip(rows, said, strict=True))
 
 
@@ -140,7 +141,7 @@ def _exact(question: ProofQuestion, name: str) -> str:
         return name
     try:
         return question.project.registry.find(name)
-    except HeadwayError:  # it is not, or no longer, in the registry
+    except errors.HeadwayError:  # it is not, or no longer, in the registry
         return name
 
 
@@ -157,3 +158,44 @@ def _vote(row: Settled, *, first: bool) -> BlindComparison:
         return BlindComparison(None, {}, row.decision.key)
     by = {rater: turned(dict(said).get(SIGNAL, together)) for rater, said in row.said.items()}
     return BlindComparison(turned(together), by, row.decision.key)
+
+
+_MOST = 700.0  # the exponent of the largest number
+
+
+def vote_tally(project: Project, task: str, policy: str, against: str) -> VoteTally:
+    """The votes of blind comparisons of two policies."""
+    from headway.prove import About, e_process
+
+    candidate = project.candidate(policy, task)
+    settings = project.settings.task(candidate.task)
+    project.settle(settings.name)
+    mine, other = (candidate.ref, candidate.digest), project.servings.resolve(settings, against)
+    question = ProofQuestion(project=project, settings=settings, candidate=mine, other=other)
+    shown = votes_on(question)
+    at_random = settings.missing == "at random"
+    votes, e_values, wins, against_it = list[float](), list[float](), 0, 0
+    for value in (comparison.value for comparison in shown):
+        if value is None:
+            against_it += not at_random  # as the gate counts one that was shown and not answered
+            continue
+        votes.append(value)
+        wins, against_it = wins + (value > 0.5), against_it + (value < 0.5)
+        e_values.append(exp(min(_MOST, e_process(wins, against_it))))
+    place = budget_place(question, PREFERENCE.name)
+    about = About(
+        task=settings.name, candidate=candidate.ref, against=other[0], alpha=PREFERENCE_ALPHA, challenger=place.k,
+        promotions=place.promotions,
+    )  # fmt: skip
+    return VoteTally(
+        task=settings.name,
+        candidate=candidate.ref,
+        against=other[0],
+        wins=sum(vote > 0.5 for vote in votes),
+        losses=sum(vote < 0.5 for vote in votes),
+        ties=votes.count(0.5),
+        e_value=e_values[-1] if e_values else 1.0,
+        passes_at=1.0 / about.share,
+        votes=votes,
+        e_values=e_values,
+    )

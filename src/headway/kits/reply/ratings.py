@@ -27,7 +27,7 @@ from headway.kits.reply.kept import (
 )
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import Decision, HeadwayError, InvalidInput, Settled
+from headway.nouns import Decision, Settled, errors
 from headway.project import Project
 
 _STARS, _THUMB = "stars", "thumb"
@@ -43,7 +43,7 @@ def rate(project: Project, decision: str, mark: str, *, rater: str = "") -> tupl
     elif mark in ("1", "2", "3", "4", "5"):
         name, other, value = _STARS, _THUMB, float(mark)
     else:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The rating is {mark[:40]!r}, expected 1 to 5, + or -.",
             code="bad_rating",
             hint="5 is best; + is good and - is bad.",
@@ -59,7 +59,7 @@ def comment(project: Project, decision: str, kind: Literal["edit", "critique"], 
     reply = kept_reply(project, decision)
     text = text.strip()
     if not text or len(text) > 100_000:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The {kind} has {len(text):,} characters, expected 1 to 100,000.",
             code="bad_rating",
             hint="Write the text, or withdraw the rating.",
@@ -110,9 +110,9 @@ def rating_of(project: Project, decision: str) -> str:
 
 
 def _raw(decision: str) -> bytes:
-    from headway.nouns import id_bytes
+    from headway.nouns import ids
 
-    return id_bytes(decision)
+    return ids.raw(decision)
 
 
 def history(project: Project, task: str, *, most: int = 20) -> Iterator[tuple[Decision, KeptReply, str]]:
@@ -139,10 +139,10 @@ def _check_window(project: Project, decision: Decision, text: str) -> None:
         folder: Path = models.folder(base, project.settings.cache)
         window = int(json.loads(read_regular(folder / "config.json"))["max_position_embeddings"])
         count = len(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text, add_special_tokens=False).ids)
-    except (HeadwayError, ImportError, KeyError, TypeError, ValueError, OSError):
+    except (errors.HeadwayError, ImportError, KeyError, TypeError, ValueError, OSError):
         return
     if count > window:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The edit has {count:,} tokens, more than the model's window of {window:,}.",
             code="edit_too_long",
             hint="Shorten it.",

@@ -11,7 +11,7 @@ from msgspec import Meta
 from headway.kits.models import Completion, Delta, Turn
 from headway.kits.reply.answer import AnsweredTurn, PendingReply, generator_of, keep, prepare
 from headway.kits.reply.client import AsyncLanguageWorker
-from headway.nouns import HeadwayError, InvalidInput, UnknownName
+from headway.nouns import errors
 from headway.serve import Call, Reply, Stream, Text, endpoint, problem, strict
 
 
@@ -61,10 +61,10 @@ async def generate(call: Call, body: GenerateRequest) -> GenerateAnswer | Reply 
     """A reply of a task's local model; with `stream`, server-sent events with `text`, and the whole at the end."""
     server = call.server
     if bool(body.prompt) == bool(body.messages):
-        raise InvalidInput("Send either `prompt` or `messages`.", code="bad_prompt")
+        raise errors.InvalidInput("Send either `prompt` or `messages`.", code="bad_prompt")
     turns = [Turn(turn.role, turn.content) for turn in body.messages] or [Turn("user", body.prompt)]
     if body.task not in server.project.settings.tasks:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"No reply task is called {body.task!r}.",
             code="unknown_task",
             hint=f'Declare [tasks.{body.task}] with kind = "reply" in headway.toml.',
@@ -99,8 +99,8 @@ async def _events(call: Call, pending: PendingReply) -> AsyncIterator[bytes]:
                 yield _event({"text": delta.text})
             if delta.completion is not None:
                 yield _event(msgspec.structs.asdict(await _kept(call, pending, delta.completion)))
-    except HeadwayError as error:
-        yield b"data: " + problem(error)[1] + b"\n\n"
+    except errors.HeadwayError as error:
+        yield b"data: " + problem(error).body + b"\n\n"
 
 
 async def _kept(call: Call, pending: PendingReply, completion: Completion) -> GenerateAnswer:

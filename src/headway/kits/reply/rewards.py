@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import cluster_of
 from headway.kits.reply.settings import reply_settings
-from headway.nouns import Encoder, InvalidInput, Settled
+from headway.nouns import Encoder, Settled, errors
 from headway.project import Project
 
 SHAPING = ("relevance", "style", "length")
@@ -45,7 +45,7 @@ def relevance(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> list[float]
 def length(tokens: int, *, low: int, high: int) -> float:
     """1 for a length inside the limits; outside it falls by the distance, to −1 at twice as long or at nothing."""
     if not 0 < low <= high:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The limits {low} to {high} are not in order.", code="bad_length", hint="Use 0 < low <= high."
         )
     if tokens < low:

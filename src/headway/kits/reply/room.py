@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headway.files import open_regular
 from headway.loop import machine
-from headway.nouns import Unavailable
+from headway.nouns import errors
 
 _WORDS = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation")
 _LARGEST_HEADER = 100_000_000
@@ -26,7 +26,7 @@ def check_room(folder: Path, *, bytes_each: int, free_mb: float | None = None) -
     free = machine(folder).free_memory_mb if free_mb is None else free_mb
     needed = weights_in(folder) * bytes_each / 1e6
     if free is not None and needed > free:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The weights in {str(folder)!r} need {needed:,.0f} MB of memory; {free:,.0f} MB are available.",
             code="no_memory",
             hint="Close other programs, or use a smaller model.",
@@ -52,5 +52,5 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error).lower() for word in _WORDS)
 
 
-def no_memory(what: str, hint: str) -> Unavailable:
-    return Unavailable(f"{what} has run out of memory.", code="no_memory", hint=hint)
+def no_memory(what: str, hint: str) -> errors.Unavailable:
+    return errors.Unavailable(f"{what} has run out of memory.", code="no_memory", hint=hint)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import read_regular
-from headway.nouns import Damaged, InvalidInput
+from headway.nouns import errors
 
 _LONGEST = 65_536  # characters that are matched
 _UNSAFE = 0.5  # the probability from which a classifier flags
@@ -72,7 +72,7 @@ def detector_of(names: Sequence[str], folder: Path, *, light: bool = False) -> C
         if (place / "detector.json").exists():
             scorers.append(_linear(place, (place / "detector.json").stat().st_mtime_ns).score)
         elif not place.is_dir():
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"There is no safety detector {name!r}.",
                 code="unknown_detector",
                 hint='Use "rules", a folder of LinearDetector.write, or a text-classification folder.',
@@ -101,7 +101,7 @@ def _compiled(pattern: str) -> Any:
         options.log_errors, options.max_mem = False, 8 << 20
         return re2.compile(f"(?im){pattern}", options)
     except (ValueError, TypeError, re2.error) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The safety rule {pattern!r:.100} cannot be used.",
             code="bad_safety_rule",
             hint="It is read by RE2: no lookaround and no back references.",
@@ -156,7 +156,7 @@ class LinearDetector:
                 raise ValueError("its weights have another shape, or are not finite")
             return cls(weights.astype(np.float32), float(told["bias"]))
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise Damaged(
+            raise errors.Damaged(
                 f"The safety detector in {str(folder)!r} cannot be read: {error}.",
                 code="detector_damaged",
                 hint="It needs detector.json and detector.safetensors, as LinearDetector.write makes them.",
@@ -189,7 +189,7 @@ class TextClassifier:
                 folder, use_safetensors=True, **options
             )
         except Exception as error:  # transformers may raise anything for a broken folder
-            raise Damaged(
+            raise errors.Damaged(
                 f"The text classifier in {str(folder)!r} cannot be loaded: {str(error).splitlines()[0][:200]}.",
                 code="detector_damaged",
                 hint="It needs config.json, tokenizer.json and *.safetensors of a sequence classifier.",

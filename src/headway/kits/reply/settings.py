@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.settings import Setting, SettingsTable, TaskSettings
 
 _ACTS = Setting(acts=True)
@@ -47,7 +47,7 @@ class ReplySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def reply_settings(task: TaskSettings) -> ReplySettings:
     """The keys of a reply task; refuses a task of another kind."""
     if not isinstance(task.own, ReplySettings):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The task {task.name!r} has the kind {task.kind!r}, expected 'reply'.",
             code="bad_kind",
             hint='Declare a task with kind = "reply" in headway.toml.',

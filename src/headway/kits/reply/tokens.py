@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.kits.models import Prompt, Turn
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _MOST_STOPS = 16
 _PENDING = 16  # tokens that may wait for a complete character; after that they are not text
@@ -34,7 +34,7 @@ def checked(prompt: Prompt) -> Prompt:
     elif prompt.turns and prompt.turns[-1].role == "system":
         wrong = "The last turn is the system's, expected a turn of the user or the assistant."
     if wrong:
-        raise InvalidInput(wrong, code="bad_prompt", hint="See `headway generate --help`.")
+        raise errors.InvalidInput(wrong, code="bad_prompt", hint="See `headway generate --help`.")
     return prompt
 
 
@@ -52,7 +52,7 @@ def rendered(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:
     role. If the last turn is the assistant's, it is continued.
     """
     if not tokenizer.chat_template:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "This model has no chat template.", code="no_chat_template", hint="Send a text to continue instead."
         )
     messages = [{"role": turn.role, "content": _harmless(tokenizer, turn.content)} for turn in turns]
@@ -62,7 +62,7 @@ def rendered(tokenizer: Any, turns: Sequence[Turn]) -> list[int]:
             messages, tokenize=False, add_generation_prompt=not continued, continue_final_message=continued
         )
     except Exception as error:  # templates raise jinja2's errors, ValueError, TypeError and others
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The model's chat template rejects this conversation: {error}.",
             code="bad_conversation",
             hint="Most models expect alternating turns of user and assistant, after at most one of the system.",
@@ -105,10 +105,10 @@ def fitted(tokenizer: Any, prompt: Prompt, window: int) -> tuple[list[int], int]
         dropped += oldest[1] - oldest[0]
         tokens = rendered(tokenizer, turns)
     if not tokens:
-        raise InvalidInput("The prompt has no tokens.", code="bad_prompt", hint="Use a text that is not empty.")
+        raise errors.InvalidInput("The prompt has no tokens.", code="bad_prompt", hint="Use a text that is not empty.")
     if len(tokens) > room:
         what = "Without its older turns the prompt" if dropped else "The prompt"
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{what} has {len(tokens)} tokens; with max_tokens {prompt.max_tokens} that is more than the model's "
             f"window of {window}.",
             code="prompt_too_long",

@@ -20,10 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import exp, lgamma, log, sqrt
+from statistics import NormalDist
 from typing import NamedTuple
 
-from headway.nouns import Diagnostic, Estimate, Evidence, InvalidInput, RaterShare, is_own
-from headway.prove import E_PROCESS, About, e_process, quantile
+from headway.nouns import Diagnostic, Estimate, Evidence, RaterShare, errors, is_own
+from headway.prove import E_PROCESS, About, e_process
 
 UNANSWERED = "unanswered"
 PREFERENCE_ALPHA = 0.05  # promote at E ≥ 20
@@ -73,7 +74,7 @@ def from_preferences(wins: int, losses: int, about: About, *, ties: int = 0, una
     first challenger passes at E ≥ 20. The interval is for display only: Wilson's, at the worst case of the unanswered.
     """
     if min(wins, losses, ties, unanswered) < 0:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{wins!r} wins, {losses!r} losses, {ties!r} ties, {unanswered!r} unanswered: counts cannot be negative.",
             code="bad_preferences",
             hint="Count votes for the candidate, for the current policy, undecided ones, and pairs without a vote.",
@@ -243,7 +244,7 @@ def wilson(wins: int, n: int, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share."""
     if n == 0:
         return 0.0, 1.0
-    z = quantile(0.5 + level / 2.0)
+    z = NormalDist().inv_cdf(0.5 + level / 2.0)
     p = wins / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     wide = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))

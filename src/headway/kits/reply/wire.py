@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from headway.kits.models import Completion, Prompt, Scored
-from headway.nouns import Busy, Conflict, Damaged, HeadwayError, InvalidInput, MissingExtra, Unavailable, UnknownName
+from headway.nouns import errors
 
 ALIVE_S = 5.0
 SILENCE_S = 30.0
@@ -99,8 +99,16 @@ Answer = Alive | TextDelta | GenerateDone | ScoreDone | WorkerStatus | WorkerFai
 _encoder = msgspec.msgpack.Encoder()
 _questions = msgspec.msgpack.Decoder(Question)
 _answers = msgspec.msgpack.Decoder(Answer)
-_KINDS: dict[str, type[HeadwayError]] = {
-    kind.__name__: kind for kind in (HeadwayError, InvalidInput, UnknownName, Conflict, Damaged, Unavailable)
+_KINDS: dict[str, type[errors.HeadwayError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.HeadwayError,
+        errors.InvalidInput,
+        errors.UnknownName,
+        errors.Conflict,
+        errors.Damaged,
+        errors.Unavailable,
+    )
 }
 
 
@@ -108,11 +116,11 @@ def frame(message: Question | Answer) -> bytes:
     try:
         body = _encoder.encode(message)
     except (TypeError, ValueError, OverflowError) as error:  # a lone surrogate, a seed of more than 64 bits
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The question cannot be sent to a worker: {error}.", code="bad_prompt", hint="Use plain texts and numbers."
         ) from error
     if len(body) > MOST_BYTES:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The message has {len(body)} bytes, expected at most {MOST_BYTES}.",
             code="bad_prompt",
             hint="Request fewer replies at a time.",
@@ -130,31 +138,31 @@ def answer_of(body: bytes) -> Answer:
     return answer
 
 
-def failure(error: HeadwayError) -> WorkerFailure:
+def failure(error: errors.HeadwayError) -> WorkerFailure:
     return WorkerFailure(type(error).__name__, error.code, error.message, error.hint)
 
 
-def error_of(failed: WorkerFailure) -> HeadwayError:
+def error_of(failed: WorkerFailure) -> errors.HeadwayError:
     """The worker's error, as the same class."""
-    error: HeadwayError
+    error: errors.HeadwayError
     if failed.kind == "Busy":
-        return Busy(failed.message, code=failed.code, hint=failed.hint)
+        return errors.Busy(failed.message, code=failed.code, hint=failed.hint)
     if failed.kind == "MissingExtra":
-        error = MissingExtra.__new__(MissingExtra)
-        HeadwayError.__init__(error, failed.message, code=failed.code, hint=failed.hint)
+        error = errors.MissingExtra.__new__(errors.MissingExtra)
+        errors.HeadwayError.__init__(error, failed.message, code=failed.code, hint=failed.hint)
         return error
-    return _KINDS.get(failed.kind, HeadwayError)(failed.message, code=failed.code, hint=failed.hint)
+    return _KINDS.get(failed.kind, errors.HeadwayError)(failed.message, code=failed.code, hint=failed.hint)
 
 
-def no_worker(*, late: bool = False, restart: bool = False) -> Unavailable:
+def no_worker(*, late: bool = False, restart: bool = False) -> errors.Unavailable:
     """Nobody listens. `late`: `headway up` starts a worker, in vain; `restart`: it was started without one."""
     if late:
-        return Unavailable(
+        return errors.Unavailable(
             "The language worker of `headway up` is still starting.",
             code="worker_missing",
             hint="If it takes long, see its log: .headway/run/worker.log",
         )
-    return Unavailable(
+    return errors.Unavailable(
         "This needs a language worker, but none is running for this project.",
         code="worker_missing",
         hint="Start `headway up` again: this task was declared after it."
@@ -189,7 +197,7 @@ def reachable(path: Path) -> Iterator[str]:
         yield text
         return
     if not sys.platform.startswith("linux"):
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The project's path is too long for a Unix socket: {text!r}.",
             code="path_too_long",
             hint=f"Move the project so that this path has at most {_LONGEST} bytes.",

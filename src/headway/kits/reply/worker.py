@@ -50,7 +50,7 @@ from headway.kits.reply.wire import (
     socket_of,
 )
 from headway.loop import held
-from headway.nouns import HeadwayError, InvalidInput
+from headway.nouns import errors
 from headway.promote import Registry
 from headway.settings import Settings, load
 
@@ -154,7 +154,7 @@ class WorkerServer:
                 question = await _question(reader)
             if isinstance(question, HealthQuestion):
                 writer.write(frame(self._health()))
-            elif isinstance(question, HeadwayError):
+            elif isinstance(question, errors.HeadwayError):
                 writer.write(frame(failure(question)))
             else:
                 await self._answers(question, reader, writer)
@@ -179,7 +179,7 @@ class WorkerServer:
         job = ModelJob(question, send, until)
         try:
             self._engine.put(job)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             writer.write(frame(failure(error)))
             return
         gone = asyncio.ensure_future(reader.read(1))  # a client sends nothing more: a read returns when it disconnects
@@ -211,11 +211,11 @@ class WorkerServer:
 def _framed(answer: Answer) -> bytes:
     try:
         return frame(answer)
-    except InvalidInput as error:
+    except errors.InvalidInput as error:
         return frame(failure(error))
 
 
-async def _question(reader: asyncio.StreamReader) -> Question | HeadwayError:
+async def _question(reader: asyncio.StreamReader) -> Question | errors.HeadwayError:
     length = int.from_bytes(await reader.readexactly(PREFIX), "big")
     wrong = ""
     if length > MOST_BYTES:
@@ -225,7 +225,7 @@ async def _question(reader: asyncio.StreamReader) -> Question | HeadwayError:
             return question_of(await reader.readexactly(length))
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             wrong = f"The question cannot be read: {error}."
-    return InvalidInput(wrong, code="bad_prompt", hint="Use headway.kits.reply.client of the same version.")
+    return errors.InvalidInput(wrong, code="bad_prompt", hint="Use headway.kits.reply.client of the same version.")
 
 
 def _listen(path: Path) -> socket.socket:
@@ -285,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         return WorkerServer(options.folder, say=_say, announce=_announce, idle_s=options.idle, preload=True).run()
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 1
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from headway.nouns import Command, Kit, door
 
 if TYPE_CHECKING:
-    from headway.kits.runs.snapshots import (
+    from headway.kits.runs.training_runs import (
         drop_snapshot as drop_snapshot,
         name_policy as name_policy,
         opened_snapshot as opened_snapshot,
+        read_curves as read_curves,
         write_snapshot as write_snapshot,
     )
-    from headway.kits.runs.training_runs import read_curves as read_curves
 else:
     __all__, __getattr__ = door(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, renders, verb, written
+from headway.cli import Column, Output, RecordTable, Session, renders, verb
 from headway.kits.runs.training_runs import MetricCurves, RunList, TrainingRun
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40  # characters of a curve
@@ -26,7 +26,7 @@ def runs(session: Session, run: str | None, stop: bool) -> None:
         home, tasks = project.home, list(project.tasks())
     if stop:
         if run is None:
-            raise InvalidInput("Name the run to stop.", code="nothing_named", hint="`headway runs` lists them.")
+            raise errors.InvalidInput("Name the run to stop.", code="nothing_named", hint="`headway runs` lists them.")
         stopped = ask_to_stop(home, run)
         session.out.line(f"{run} stops after its next update.")
         session.next(stopped.command or "headway runs")
@@ -50,8 +50,8 @@ _RUNS = RecordTable[TrainingRun](
     Column.text("task", lambda run: run.task or None),
     Column.text("family", lambda run: run.family or None),
     Column.text("policy", lambda run: run.policy or None),
-    Column.text("started", lambda run: written.minute(run.started)),
-    Column.text("updated", lambda run: written.minute(run.updated)),
+    Column.time("started", lambda run: run.started),
+    Column.time("updated", lambda run: run.updated),
 )
 
 

@@ -15,7 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from headway.files import open_regular
-from headway.nouns import Conflict, Time, UnknownName, did_you_mean
-from headway.observe import RunLog
+from headway.files import open_regular, read_regular, write_whole
+from headway.nouns import Time, errors
+from headway.observe import UNREADABLE, RunLog
 
 _LARGEST_LINE = 1 << 20
 _LARGEST_NUMBER = 1e300  # sums stay finite
@@ -77,7 +77,7 @@ def ask_to_stop(home: Path, run: str) -> TrainingRun:
     """Ask a running run to stop after its next update; it writes a snapshot first."""
     found = _find(home, run)
     if found.state != "running":
-        raise Conflict(f"The run {run!r} is not running: it is {found.state}.", code="run_not_running")
+        raise errors.Conflict(f"The run {run!r} is not running: it is {found.state}.", code="run_not_running")
     (home / "work" / found.run / RunLog.STOP).touch(mode=0o600)
     return found
 
@@ -117,7 +117,9 @@ def read_curves(home: Path, run: str, *, points: int = 500) -> MetricCurves:
 def _find(home: Path, run: str) -> TrainingRun:
     runs = {found.run: found for found in list_runs(home)}
     if run not in runs:
-        raise UnknownName(f"There is no run {run!r}.", code="unknown_run", hint=did_you_mean(run, list(runs)))
+        raise errors.UnknownName(
+            f"There is no run {run!r}.", code="unknown_run", hint=errors.did_you_mean(run, list(runs))
+        )
     return runs[run]
 
 
@@ -198,3 +200,51 @@ def _numbers(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str
 def _mean(group: list[dict[str, float]], name: str) -> float | None:
     values = [line[name] for line in group if name in line]
     return sum(values) / len(values) if values else None
+
+
+_SNAPSHOT = "run.json"
+
+
+def name_policy(home: Path, run: str, policy: str) -> None:
+    """Note which policy a finished run became."""
+    path = home / "work" / run / RunLog.ABOUT
+    with suppress(OSError, ValueError):  # runs may be deleted at any time
+        about = json.loads(read_regular(path))
+        path.write_text(json.dumps({**about, "policy": policy}), "utf-8")
+
+
+def write_snapshot(folder: Path, name: str, weights: bytes, about: Mapping[str, Any]) -> None:
+    """Write run.json and the weights that it names, and delete older ones: a reader finds both or none."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(folder / name, weights)
+    write_whole(folder / _SNAPSHOT, json.dumps({**about, "weights": name}).encode())
+    drop_snapshot(folder, but=name)
+
+
+@contextmanager
+def opened_snapshot(folder: Path, run: str) -> Iterator[Any]:
+    """What run.json tells, for a caller that goes on from it and its weights; one that cannot be used is refused."""
+    from safetensors import SafetensorError
+
+    path = folder / _SNAPSHOT
+    if not path.exists():
+        raise errors.UnknownName(
+            f"There is no unfinished run of {run}.", code="nothing_to_resume", hint="Omit --resume to start one."
+        )
+    try:
+        yield json.loads(read_regular(path))
+    except (OSError, RuntimeError, SafetensorError, *UNREADABLE) as error:
+        raise errors.Damaged(
+            f"The snapshot in {str(folder)!r} cannot be used: {error}.",
+            code="damaged_snapshot",
+            hint="Delete that folder and start again without --resume.",
+        ) from error
+
+
+def drop_snapshot(folder: Path, *, but: str = "") -> None:
+    """Forget earlier runs, so that nothing resumes one in place of a run that starts now; or all but these weights."""
+    if not but:
+        (folder / _SNAPSHOT).unlink(missing_ok=True)
+    for path in folder.glob("*weights-*.safetensors*"):  # also those that a killed process was writing
+        if path.name != but:
+            path.unlink(missing_ok=True)

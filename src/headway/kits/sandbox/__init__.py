@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         code_in as code_in,
         validate as validate,
     )
-    from headway.kits.sandbox.choose import sandbox as sandbox
     from headway.kits.sandbox.docker import IMAGE as IMAGE, build_image as build_image
     from headway.kits.sandbox.launch import PATH as PATH, interpreter as interpreter, remove_tree as remove_tree
     from headway.kits.sandbox.pair_runners import PairReport as PairReport, pairs as pairs
+    from headway.kits.sandbox.process import sandbox as sandbox
     from headway.kits.sandbox.records import (
         Limits as Limits,
         Result as Result,

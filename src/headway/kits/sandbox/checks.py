@@ -26,7 +26,7 @@ from typing import Any
 
 from headway.kits.sandbox import patterns
 from headway.kits.sandbox.records import Limits, Sandbox, Status
-from headway.nouns import InvalidInput, did_you_mean
+from headway.nouns import errors
 
 _KEYWORDS = {
     "type", "const", "enum", "required", "properties", "additionalProperties", "items", "minItems", "maxItems",
@@ -46,10 +46,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list[str]:
     """Every violation of the schema by the value."""
     for keyword in schema.keys() - _KEYWORDS:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The schema uses {keyword!r}, which is not supported.",
             code="bad_check",
-            hint=did_you_mean(keyword, _KEYWORDS),
+            hint=errors.did_you_mean(keyword, _KEYWORDS),
         )
     if "type" in schema and not _is(value, schema["type"]):
         return [f"{where} is {value!r:.60}, expected {schema['type']}"]
@@ -302,7 +302,7 @@ def validate(wanted: Check) -> None:
     """Refuse an invalid check before running it."""
     kind = wanted.get("kind")
     if kind not in KINDS:
-        raise _bad(f"There is no check of the kind {kind!r}.", did_you_mean(str(kind), KINDS))
+        raise _bad(f"There is no check of the kind {kind!r}.", errors.did_you_mean(str(kind), KINDS))
     if kind in _NEEDS and not (wanted.get(_NEEDS[kind]) or wanted.get(_NEEDS[kind]) == 0):
         raise _bad(f"A check of the kind {kind!r} needs {_NEEDS[kind]!r}.", "See headway.kits.sandbox.checks.")
     if kind == "regex":
@@ -317,5 +317,5 @@ def validate(wanted: Check) -> None:
         validate(part)
 
 
-def _bad(what: str, hint: str) -> InvalidInput:
-    return InvalidInput(what, code="bad_check", hint=hint)
+def _bad(what: str, hint: str) -> errors.InvalidInput:
+    return errors.InvalidInput(what, code="bad_check", hint=hint)

@@ -20,7 +20,7 @@ from typing import Any
 from headway.client import ProgramOutput, run
 from headway.kits.sandbox.cgroup import memory_group
 from headway.kits.sandbox.records import MIB, Limits, Result, Status, Workspace
-from headway.nouns import Unavailable
+from headway.nouns import errors
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 10.0  # a keeper that takes this much longer than the run counts as lost
@@ -43,9 +43,9 @@ module.main()
 """
 
 
-def missing(what: str, hint: str) -> Unavailable:
+def missing(what: str, hint: str) -> errors.Unavailable:
     """The error for a sandbox that is not available; nothing was run."""
-    return Unavailable(what, code="sandbox_missing", hint=hint)
+    return errors.Unavailable(what, code="sandbox_missing", hint=hint)
 
 
 def keeper_source() -> str:

@@ -27,8 +27,8 @@ from typing import Literal, Protocol
 
 from headway.kits.sandbox.bubblewrap import BOX, Bubblewrap
 from headway.kits.sandbox.cgroup import JOIN, memory_group, memory_parent
-from headway.kits.sandbox.choose import sandbox
 from headway.kits.sandbox.launch import GRACE_S, environment, free_uid, group_bytes, script, why_ended
+from headway.kits.sandbox.process import sandbox
 from headway.kits.sandbox.records import Limits, Sandbox
 from headway.kits.sandbox.seccomp import filter_program
 from headway.kits.sandbox.tree import user_tasks

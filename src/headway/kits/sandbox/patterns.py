@@ -7,7 +7,7 @@ from typing import Any
 
 import re2
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 LONGEST = 500
 _MOST = 65_536  # characters that are matched
@@ -36,7 +36,7 @@ def _compiled(pattern: str) -> Any:
     except (ValueError, TypeError, re2.error) as error:
         said = error.args[0] if error.args else error
         reason = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The pattern {pattern!r:.100} cannot be used: {reason}.",
             code="bad_check",
             hint="It is read by RE2: no lookaround, no back references, \\z for the end of the text.",

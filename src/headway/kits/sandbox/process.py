@@ -1,12 +1,15 @@
-"""`process`: a child process with limits. It is not a sandbox."""
+"""Choose a sandbox by name. `process`, a child process with limits, is not a sandbox."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
+from headway.kits.sandbox.bubblewrap import Bubblewrap
+from headway.kits.sandbox.docker import Docker
 from headway.kits.sandbox.launch import ask, free_uid, interpreter, lend, missing, remove_tree, spec
-from headway.kits.sandbox.records import Command, Files, Limits, Result, Workspace, checked_files
+from headway.kits.sandbox.records import Command, Files, Limits, Result, Sandbox, Workspace, checked_files
+from headway.nouns import errors
 
 
 class Process:
@@ -61,3 +64,35 @@ class Process:
             return ask(document, self.name)[0]
         finally:
             remove_tree(Path(folder))
+
+
+NAMES = ("auto", "docker", "bubblewrap", "process")
+
+
+def sandbox(name: str = "auto", *, workspace: bool = False, readable: tuple[Path, ...] = ()) -> Sandbox:
+    """The sandbox of that name; raises `sandbox_missing` if this machine does not have it.
+
+    `auto` is docker if an engine answers and has the image, else bubblewrap. It is never `process`, which is not a
+    sandbox: code runs directly on the host only if you name `process`. With `workspace` it is one that can lend a
+    folder, which docker cannot. `readable`: more paths that a program in bubblewrap may read, under the same names.
+    """
+    if name == "docker":
+        return Docker()
+    if name == "bubblewrap":
+        return Bubblewrap(readable=readable)
+    if name == "process":
+        return Process()
+    if name != "auto":
+        raise errors.UnknownName(
+            f"There is no sandbox called {name!r}.", code="unknown_sandbox", hint=errors.did_you_mean(name, NAMES)
+        )
+    reasons: list[str] = []
+    for kind in ("bubblewrap",) if workspace else ("docker", "bubblewrap"):
+        try:
+            return sandbox(kind, readable=readable)
+        except errors.Unavailable as error:
+            reasons.append(error.message)
+    raise missing(
+        f"This machine has no sandbox: {' '.join(reasons)}",
+        "Install bubblewrap (`apt install bubblewrap`); 'process' runs code on the host and is not a sandbox.",
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Status = Literal["passed", "failed", "timeout", "error"]
 Command = str | Sequence[str]  # Python source, or a program and its arguments
@@ -39,7 +39,7 @@ class Limits:
     def _at_least(self, name: str, least: float) -> None:
         value = getattr(self, name)
         if not least <= value < float("inf"):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The limit {name} is {value!r}, expected at least {least!r} and finite.",
                 code="bad_limit",
                 hint=f"The default is {getattr(Limits(), name)!r}.",
@@ -106,7 +106,7 @@ def checked_files(files: Files | None) -> dict[str, bytes]:
     """The files as bytes; rejects names that would leave the program's folder."""
     checked = dict(files or {})
     if len(checked) > FILES_AT_MOST:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{len(checked)} files for one run, expected at most {FILES_AT_MOST}.",
             code="bad_file",
             hint="Put them into an archive.",
@@ -119,7 +119,7 @@ def checked_files(files: Files | None) -> dict[str, bytes]:
             or str(PurePosixPath(name)) != name
             or any(part in {".", ".."} or not _NAME.match(part) for part in parts)
         ):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The file name {name!r} is not allowed, expected a relative path of plain names.",
                 code="bad_file",
                 hint="For example 'data/input.txt'.",

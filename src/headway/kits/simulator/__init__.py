@@ -40,7 +40,7 @@ KIT = Kit(
     },
     commands={
         "sim": Command(
-            "headway.kits.simulator.commands.sim:sim",
+            "headway.kits.simulator.commands.run:sim",
             "Programming problems with known solutions, solvers, and policies that practise on them.",
         ),
         "sim generate": Command(

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from headway.files import open_regular
 from headway.kits.simulator.problem import CodeProblem, sealed
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Shape = Literal["human-eval", "mbpp"]
 SHAPES: tuple[Shape, ...] = ("human-eval", "mbpp")
@@ -205,7 +205,7 @@ def _called(source: str) -> list[str]:
     return [call.func.id for call in calls if isinstance(call.func, ast.Name)]
 
 
-def _bad(what: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(what: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         what, code="bad_problem", hint="Expected a JSONL file in the shape of HumanEval or MBPP, plain or gzip."
     )

@@ -21,7 +21,7 @@ from headway.kits.simulator.families import FAMILIES
 from headway.kits.simulator.families.parts import Program
 from headway.kits.simulator.problem import LEAST_WRONG, CodeCase, CodeProblem, sealed
 from headway.kits.simulator.traits import dressed
-from headway.nouns import InvalidInput, Progress, UnknownName, did_you_mean
+from headway.nouns import Progress, errors
 
 DIFFICULTIES = 5
 MOST_WRONG = 6
@@ -53,8 +53,10 @@ def family_names(wanted: Sequence[str] = ()) -> list[str]:
     """The families by name; all of them if none is named."""
     for name in wanted:
         if name not in FAMILIES:
-            raise UnknownName(
-                f"There is no family {name!r} of problems.", code="unknown_family", hint=did_you_mean(name, FAMILIES)
+            raise errors.UnknownName(
+                f"There is no family {name!r} of problems.",
+                code="unknown_family",
+                hint=errors.did_you_mean(name, FAMILIES),
             )
     return list(dict.fromkeys(wanted)) or list(FAMILIES)
 
@@ -84,7 +86,7 @@ def _one(family: str, difficulty: int, number: int, seed: int, seen: set[str]) -
                 hidden=hidden,
             )
         )
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"The family {family!r} has no new problem of difficulty {difficulty} after {number:,} problems.",
         code="family_exhausted",
         hint="Ask for fewer problems, or for more families.",

@@ -17,7 +17,7 @@ from pathlib import Path
 from headway.kits.models import Generator, Prompt, Turn
 from headway.kits.sandbox import code_in
 from headway.kits.simulator.problem import CodeProblem
-from headway.nouns import HeadwayError, Unavailable
+from headway.nouns import errors
 from headway.settings import Settings, load
 
 MAX_TOKENS = 320
@@ -57,8 +57,8 @@ def model_source(folder: Path, name: str, problem: CodeProblem) -> str:
     asked = Prompt(turns=(Turn("user", prompt_of(problem)),), temperature=0.0, max_tokens=MAX_TOKENS)
     try:
         reply = _generator(folder.resolve(), name).generate([asked])[0]
-    except HeadwayError as error:
-        raise Unavailable(f"{name}: {error.message}", code=error.code, hint=error.hint) from error
+    except errors.HeadwayError as error:
+        raise errors.Unavailable(f"{name}: {error.message}", code=error.code, hint=error.hint) from error
     return code_in(reply.text)
 
 

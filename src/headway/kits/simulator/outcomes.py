@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headway.files import read_regular
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import sources
-from headway.nouns import InvalidInput, Progress
+from headway.nouns import Progress, errors
 
 # (problem, source) → (status on the visible tests, status on the hidden tests, why), in order
 RunSource = Callable[[Iterable[tuple[CodeProblem, str]]], Iterator[tuple[str, str, str]]]
@@ -80,7 +80,7 @@ def recorded(problems: Sequence[CodeProblem], path: Path) -> OutcomeTable:
     known = _read(outcomes_path(path))
     missing = sum(_key(problem, source) not in known for problem in problems for source in sources(problem))
     if missing:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{missing:,} solutions of {path.name} were not judged yet.",
             code="not_judged",
             hint=f"Judge them with `headway sim validate {path}`.",

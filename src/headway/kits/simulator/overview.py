@@ -23,7 +23,7 @@ from headway.kits.simulator.shown import EpisodeStep, ProblemRun, SimOverview, S
 from headway.kits.simulator.solvers import drafts
 from headway.kits.simulator.split import HELD_OUT, PARTS, ProblemPart, problem_part
 from headway.kits.simulator.world import MOST_STEPS
-from headway.nouns import Candidate, Situation, UnknownName
+from headway.nouns import Candidate, Situation, errors
 from headway.project import Project
 
 DRAFTS = 20  # of each problem and solver
@@ -49,7 +49,7 @@ def episode(project: Project, task: str, number: int, policy: str = "current") -
     """Play a policy, as it would be served, on the held-out problem of this number."""
     path = _file(project, task)
     if path is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"No policy of {task!r} practised on problems.",
             code="no_world",
             hint=f"Learn one with `headway sim train {task}`.",
@@ -71,7 +71,7 @@ def episode(project: Project, task: str, number: int, policy: str = "current") -
         situation = Situation(task=task, text=asked.text, state=asked.state)
         seed = int(rng.integers(1 << 62))
         shares = pipeline.distributions([situation], [[Candidate(ACTIONS[index]) for index in allowed]], [seed])[0]
-        chosen = explore.draw(shares.tolist(), explore.uniform(seed))
+        chosen = explore.drawn(shares.tolist(), seed)
         _, rewards, over, _, info = world.step([int(allowed[chosen])])
         after = world.situations()[0].state if not over[0] else asked.state
         steps.append(

@@ -23,8 +23,8 @@ from headway.kits.simulator.problem import OURS, read_problems, write_problems
 from headway.kits.simulator.report import ATTEMPTS, fixed_chooser, played_by
 from headway.kits.simulator.split import ENCODER, problem_part
 from headway.kits.simulator.validate import judges
-from headway.nouns import InvalidInput, Progress
-from headway.project import Project, encoder_spec
+from headway.nouns import Progress, errors
+from headway.project import Project
 
 DEFAULT_COUNT, DEFAULT_SEED = 2_400, 42
 
@@ -94,7 +94,7 @@ def judged_file(path: Path, progress: Progress | None = None, *, sandbox: str = 
     problems = read_problems(path)
     foreign = next((problem for problem in problems if problem.source != OURS), None)
     if foreign is not None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{path.name}: the problem {foreign.id!r} has no wrong solutions, which scripted solvers need.",
             code="bad_world",
             hint="Practise on generated problems: `headway sim generate --out FILE`.",
@@ -110,4 +110,4 @@ def encoder_version(project: Project, task: str | None) -> str:
     """The encoder of the task, by its version."""
     if task is None:
         return ENCODER
-    return project.servings.encoder(encoder_spec(project, project.settings.task(task))).version
+    return project.servings.encoder_of(project.settings.task(task)).version

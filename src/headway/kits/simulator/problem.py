@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from headway.files import read_regular
-from headway.nouns import Damaged, HeadwayError, InvalidInput
+from headway.nouns import errors
 
 LEAST_WRONG = 3  # wrong solutions of a generated problem
 LONGEST_LINE = 4_000_000  # bytes
@@ -77,7 +77,7 @@ def read_problems(path: Path) -> list[CodeProblem]:
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The problem file {str(path)!r} cannot be read: {error.strerror}.",
             code="bad_problem",
             hint="Make one with `headway sim generate --out FILE`.",
@@ -94,7 +94,7 @@ def read_problems(path: Path) -> list[CodeProblem]:
             raise _bad(where, "id", f"{problem.id!r} is also the id of line {first}")
         problems.append(problem)
     if not problems:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The problem file {str(path)!r} is empty.",
             code="bad_problem",
             hint="Make one with `headway sim generate --out FILE`.",
@@ -111,7 +111,7 @@ def write_problems(path: Path, problems: Iterable[CodeProblem]) -> int:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The problem file {str(path)!r} cannot be written: {error.strerror}.",
             code="problems_not_written",
             hint="Name a file in a folder that exists and that you may write to.",
@@ -140,7 +140,7 @@ def _read(line: bytes, where: str) -> CodeProblem:
         raise _bad(where, name, fault)
     expected = checksum_of(problem)
     if problem.checksum != expected:
-        raise Damaged(
+        raise errors.Damaged(
             f"{where}: the field 'checksum' of {problem.id!r} does not fit the other fields "
             f"({problem.checksum[:12]!r}, expected {expected[:12]!r}): the line was changed.",
             code="problem_damaged",
@@ -169,8 +169,8 @@ def _faults(problem: CodeProblem) -> Iterable[tuple[str, str]]:
         yield "wrong", f"it has {len(problem.wrong)} solutions, expected at least {LEAST_WRONG}"
 
 
-def _bad(where: str, field: str, fault: str) -> HeadwayError:
-    return InvalidInput(
+def _bad(where: str, field: str, fault: str) -> errors.HeadwayError:
+    return errors.InvalidInput(
         f"{where}: the field {field!r} is invalid: {fault}." if field != "line" else f"{where}: {fault}.",
         code="bad_problem",
         hint="Every line is one problem; docs/how-to/simulator.md lists the fields.",

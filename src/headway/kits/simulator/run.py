@@ -27,7 +27,7 @@ from headway.kits.simulator.judge import LIMITS, CodeJudge, JudgeJob, JudgeResul
 from headway.kits.simulator.model_solvers import check_model, known_models, model_source
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.solvers import SCRIPTED, scripted
-from headway.nouns import Conflict, Crew, InvalidInput, Progress, Unavailable, UnknownName, did_you_mean
+from headway.nouns import Crew, Progress, errors
 
 
 class ResultsFile:
@@ -76,7 +76,7 @@ class ResultsFile:
         try:
             lock = os.open(self._lock_path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The results {str(self.path)!r} cannot be written: {error.strerror}.",
                 code="results_not_written",
                 hint="Name a file in a folder that exists and that you may write to, with --out.",
@@ -85,7 +85,7 @@ class ResultsFile:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(lock)
-            raise Conflict(
+            raise errors.Conflict(
                 f"Another run writes {str(self.path)!r}.",
                 code="results_in_use",
                 hint="Wait for it, or name another file.",
@@ -105,8 +105,8 @@ class ResultsFile:
             raise self._foreign()
         self.rows = rows
 
-    def _foreign(self) -> Conflict:
-        return Conflict(
+    def _foreign(self) -> errors.Conflict:
+        return errors.Conflict(
             f"{str(self.path)!r} is not a file of this run's results: the problems, the solver or the sandbox differ.",
             code="other_results",
             hint="Name another file with --out, or remove this one.",
@@ -137,7 +137,9 @@ def check_solver(name: str, folder: Path = Path()) -> None:
     models = known_models(folder)
     if name not in models:
         names = (*solver_names(), *models)
-        raise UnknownName(f"There is no solver {name!r}.", code="unknown_solver", hint=did_you_mean(name, names))
+        raise errors.UnknownName(
+            f"There is no solver {name!r}.", code="unknown_solver", hint=errors.did_you_mean(name, names)
+        )
     check_model(folder, name)
 
 
@@ -232,7 +234,7 @@ def judge_shard(shard: RunShard) -> list[dict[str, Any]]:
 def _row(problem: CodeProblem, shard: RunShard) -> dict[str, Any]:
     try:
         source = solution_of(shard.solver, problem, shard.folder)
-    except Unavailable as error:
+    except errors.Unavailable as error:
         judged = JudgeResult(key=problem.id, status="error", why=f"the solver did not answer: {error.message}")
     else:
         job = JudgeJob(key=problem.id, problem=problem, solution=source, limits=shard.limits)

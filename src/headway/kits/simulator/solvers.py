@@ -28,7 +28,7 @@ from headway.kits.prompts import MUTATIONS, applied
 from headway.kits.simulator import SOLVERS
 from headway.kits.simulator.problem import CodeProblem
 from headway.kits.simulator.traits import TRAITS, traits_of
-from headway.nouns import UnknownName, did_you_mean
+from headway.nouns import errors
 
 Ints = NDArray[np.int64]
 CHANCES = (0.03, 0.15, 0.45, 0.85, 0.96)  # by margin: -3 or less, -2, -1, 0, 1 or more
@@ -116,7 +116,9 @@ def drafts(
 def scripted(name: str, problem: CodeProblem, prompt: str, attempt: int = 0) -> str:
     """The source that a scripted solver hands in for a prompt; the same input gives the same source."""
     if name not in SCRIPTED:
-        raise UnknownName(f"There is no solver {name!r}.", code="unknown_solver", hint=did_you_mean(name, SCRIPTED))
+        raise errors.UnknownName(
+            f"There is no solver {name!r}.", code="unknown_solver", hint=errors.did_you_mean(name, SCRIPTED)
+        )
     if not problem.wrong:
         return problem.reference
     row = np.zeros(1, dtype=np.int64)

@@ -21,7 +21,7 @@ from headway.kits.simulator.problem import CodeProblem, read_problems
 from headway.kits.simulator.solvers import Subjects
 from headway.kits.simulator.traits import dressed, undressed
 from headway.kits.simulator.world import SimWorld
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Part = Literal["train", "test", "families"]
 PARTS: tuple[Part, ...] = ("train", "test", "families")
@@ -93,7 +93,7 @@ def _part(path: Path, part: Part, times: tuple[int, ...]) -> ProblemPart:
     del times  # of the files: a changed file is read again
     problems = [problem for problem in read_problems(path) if part_of(problem) == part]
     if not problems:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{path.name} has no problem of the part {part!r}.",
             code="bad_world",
             hint="Use a file with more problems: `headway sim generate --count 2400 --out FILE`.",
@@ -106,7 +106,7 @@ def sim(
 ) -> SimWorld:
     """The world on a part of a problem file. `shuffled`: a seed that deals rewards out at random, as a control."""
     if not tasks:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The world 'sim' needs a file of problems.",
             code="bad_world",
             hint="Make one with `headway sim generate --out FILE`, and name it with --tasks FILE.",

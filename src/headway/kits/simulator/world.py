@@ -33,7 +33,7 @@ from headway.kits.prompts import MUTATIONS, Autoreset, Box, Discrete
 from headway.kits.simulator import ACTIONS, SOLVERS
 from headway.kits.simulator.outcomes import OutcomeTable
 from headway.kits.simulator.solvers import SCRIPTED, Subjects, drafts
-from headway.nouns import Encoder, InvalidInput, Situation
+from headway.nouns import Encoder, Situation, errors
 
 __all__ = ["ACTIONS", "MOST_STEPS", "PRICES", "SimWorld", "features_of", "position"]
 
@@ -96,7 +96,7 @@ class SimWorld:
         unfamiliar: float = 0.0,
     ) -> None:
         if count < 1 or not len(statements):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{count} copies of {len(statements)} problems cannot be played.",
                 code="bad_world",
                 hint="Give at least one copy and one problem.",

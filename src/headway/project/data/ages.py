@@ -12,13 +12,16 @@ from headway.project.alarm import alarms
 
 if TYPE_CHECKING:
     from headway.nouns import Header, Settled
+    from headway.observe import TaskFrame
     from headway.project.project.folder import Opened
 
 
-def ages_of_rows(project: Opened, task: str, *, upto: int, by: SplitBy) -> Ages:
+def ages_of_rows(project: Opened, frame: TaskFrame, *, upto: int, by: SplitBy) -> Ages:
     """The weights for learning from the rows up to `upto`. Rows that only a proof may read take no part in it."""
-    known = [(alarm.action, alarm.segment, alarm.from_decision) for alarm in alarms(project, task) if not alarm.key]
-    return ages_of(project.query.frame(task), upto=upto, by=by, changes=known)
+    known = [
+        (alarm.action, alarm.segment, alarm.from_decision) for alarm in alarms(project, frame.task) if not alarm.key
+    ]
+    return ages_of(frame, upto=upto, by=by, changes=known)
 
 
 def as_read(header: Header, row: Settled) -> Settled:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Conflict, Damaged, Header, HeadwayError, PolicyRef, Settled, rfc3339
+from headway.nouns import Header, PolicyRef, Settled, errors, rfc3339
 from headway.observe import DeletionFilter, Erasing, MatchedRows, Waiting, erase as rows, part_of
 from headway.project.data.words import forget, said
 from headway.project.publish import add_bundle, new_entry
@@ -66,7 +66,7 @@ def erase(
     for attempt in range(_ATTEMPTS):
         try:
             return _erase(project, wanted, dry_run, rewrite, waiting)
-        except Conflict:
+        except errors.Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
@@ -114,7 +114,7 @@ def _erase(
     project.servings.forget_vectors()
     for task in matched.tasks:
         project.servings.forget(task)
-        with suppress(HeadwayError):  # no longer declared: there is no reward definition
+        with suppress(errors.HeadwayError):  # no longer declared: there is no reward definition
             project.settle(task)
     return replace(report, remains=(*kept, *project.database.purge(rewrite=rewrite, waiting=waiting)))
 
@@ -161,7 +161,7 @@ def retain(project: Opened, *, dry_run: bool = False) -> DeletionReport | None:
         return None
     count, latest = rows.extent(project.database)
     if count and planned.decisions == count:
-        raise Conflict(
+        raise errors.Conflict(
             f"All {count:,} decisions are older than keep_days = {days:g}: by this clock it is {rfc3339(now)}, and the "
             f"latest decision is from {rfc3339(latest)}. Nothing was deleted.",
             code="nothing_would_remain",
@@ -212,7 +212,7 @@ def _bundles(project: Opened, matched: MatchedRows) -> list[str]:
     """References of the bundles that were learned from matched rows."""
     headers: dict[str, dict[str, Header]] = {}
     for digest in project.registry.digests():
-        with suppress(Damaged):
+        with suppress(errors.Damaged):
             header = project.registry.header(digest)
             headers.setdefault(header.task, {})[digest] = header
     touched = []
@@ -236,7 +236,6 @@ def _snapshots(project: Opened, matched: MatchedRows) -> list[Entry]:
 def _snapshot_without(project: Opened, task: str, matched: MatchedRows) -> Entry | None:
     """A snapshot of an online task's current policy without the matched rows; None if it has read none of them."""
     from headway.project.data.ages import as_read
-    from headway.project.learn import encoder_spec
 
     if task not in project.settings.tasks and project.settings.declared:
         return None
@@ -245,7 +244,7 @@ def _snapshot_without(project: Opened, task: str, matched: MatchedRows) -> Entry
     if settings.online != "live" or PolicyRef.parse(serving.ref).built_in:
         return None
     header = project.registry.header(serving.digest)
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     teacher = project.catalogue.online_learner(header.family, encoder=encoder)
     policy = project.servings.policy(task, project.servings.body(settings), serving.ref, serving.digest)
     state = teacher.state_from(policy)

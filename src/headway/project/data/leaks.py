@@ -9,6 +9,7 @@ from headway.nouns import Settled
 from headway.observe import PARTS, SplitBy, part_of, spread_windows
 
 if TYPE_CHECKING:
+    from headway.observe import TaskFrame
     from headway.project.project.folder import Opened
     from headway.prove import Leaks
 
@@ -18,14 +19,20 @@ _WINDOWS = 10
 
 
 def check_leaks(
-    project: Opened, task: str, *, parts: Sequence[str] = (), mined: bool = False, by: SplitBy = "group"
+    project: Opened,
+    task: str,
+    *,
+    parts: Sequence[str] = (),
+    mined: bool = False,
+    by: SplitBy = "group",
+    frame: TaskFrame | None = None,
 ) -> Leaks:
     """The leaks among the settled decisions of a task; `parts`, split `by`, limits them to a learner's rows."""
     from headway.prove import LeakDetector
 
     watch = LeakDetector()
     counted = project.rewards(task).signals
-    for row in _spread(project, task, parts or tuple(PARTS), by, mined=mined):
+    for row in _spread(project, frame or project.query.frame(task), parts or tuple(PARTS), by, mined=mined):
         labels = counted_labels(row.signals, counted)
         if row.reward is not None:
             labels["reward"] = row.reward
@@ -40,8 +47,8 @@ def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dic
     return {name: value for name, value in signals.items() if not counted or name in counted}
 
 
-def _spread(project: Opened, task: str, parts: Sequence[str], by: SplitBy, *, mined: bool) -> Iterator[Settled]:
+def _spread(project: Opened, frame: TaskFrame, parts: Sequence[str], by: SplitBy, *, mined: bool) -> Iterator[Settled]:
     """The settled rows of these parts, or those in evenly spread windows if there are many."""
-    frame, last = project.query.frame(task), project.query.last_settled(task)
+    last = project.query.last_settled(frame.task)
     seqs = spread_windows(frame, parts, by, upto=last, mined=mined, windows=_WINDOWS, most=_MAX_ROWS)
     return project.query.outcomes(seqs, signals=True)

@@ -24,18 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headway.nouns import (
-    Diagnostic,
-    Estimate,
-    Evidence,
-    Guard,
-    Header,
-    HeadwayError,
-    Plan,
-    Prospect,
-    RaterShare,
-    Waiting,
-)
+from headway.nouns import Diagnostic, Estimate, Evidence, Guard, Header, Plan, Prospect, RaterShare, Waiting, errors
 from headway.observe import Connection, Gone, documents, remaining, rewrite, strings, words_of_rows
 
 if TYPE_CHECKING:
@@ -138,7 +127,7 @@ def _builds(project: Opened, digest: str, header: Header) -> bool:
     try:
         _, tensors = project.registry.read(digest)
         project.catalogue.build(header.family, header.knobs, tensors, header.extra, None)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return error.code not in ("damaged_features", "bad_header", "bundle_hash_mismatch")
     except (KeyError, TypeError, ValueError):
         return False
@@ -149,5 +138,5 @@ def _headers(project: Opened) -> Iterator[tuple[str, dict[str, Any]]]:
     for digest in project.registry.digests():
         try:
             yield digest, msgspec.to_builtins(project.registry.header(digest))
-        except HeadwayError:  # damaged: `headway doctor` reports it
+        except errors.HeadwayError:  # damaged: `headway doctor` reports it
             continue

@@ -17,23 +17,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from headway.decide import Author, Draw, Pipeline, sticky
-from headway.nouns import (
-    Candidate,
-    Conflict,
-    Decision,
-    Detail,
-    HeadwayError,
-    InvalidInput,
-    Situation,
-    Source,
-    decision_id,
-    hook,
-)
+from headway.nouns import Candidate, Decision, Detail, Situation, Source, errors, hook, ids
 from headway.project.decide.elsewhere import recorded
 from headway.project.decide.inputs import UNNAMED, Details, Offer, checked_source, is_comparison, named_id, situation_of
 from headway.project.decide.units import author_of, of_unit
 
 if TYPE_CHECKING:
+    from headway.observe import Redactor
     from headway.project.decide.serving import Serving
     from headway.project.project.folder import Opened
 
@@ -48,6 +38,18 @@ class Ask(NamedTuple):
     text: str
     candidates: Iterable[Offer] | None
     details: Details
+
+    def situation(self, redact: Redactor) -> Situation:
+        """What the policy sees, checked and redacted."""
+        return situation_of(self.task, self.text, self.details, redact)
+
+    def named_id(self, project: Opened) -> str | None:
+        """The id that the caller gives the decision."""
+        return named_id(project.query, self.task, self.details)
+
+    def source(self, project: Opened) -> Source:
+        """The source of the decision; in a synthetic store it is always synthetic."""
+        return source_of(project, self.details)
 
 
 class Considered(NamedTuple):
@@ -98,7 +100,7 @@ def decide(
             {considered.serving.config_hash: considered.serving.config},
             opening=[considered.opening],
         )
-    except Conflict as error:
+    except errors.Conflict as error:
         considered = _repeated(project, ask, error)
         configs = {considered.serving.config_hash: considered.serving.config}
         (stored,) = project.store.add([considered.decision], configs)
@@ -121,11 +123,11 @@ def submit_ask(
         outcome.set_result(_decided(project, ask))
         return outcome
 
-    def store(considered: Considered, conflict: Callable[[Conflict], Considered] | None) -> None:
+    def store(considered: Considered, conflict: Callable[[errors.Conflict], Considered] | None) -> None:
         def stored(done: Future[list[Decision]]) -> None:
             try:
                 error = done.exception()
-                if isinstance(error, Conflict) and conflict is not None:
+                if isinstance(error, errors.Conflict) and conflict is not None:
                     store(conflict(error), None)
                 elif error is not None:
                     outcome.set_exception(error)
@@ -158,9 +160,9 @@ def submit(project: Opened, considered: Iterable[Considered]) -> Future[list[Dec
     return storing
 
 
-def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayError]:
+def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | errors.HeadwayError]:
     """A considered decision per ask, or its error; nothing is stored."""
-    considered: list[Considered | HeadwayError | None] = [None] * len(asks)
+    considered: list[Considered | errors.HeadwayError | None] = [None] * len(asks)
     groups: dict[tuple[int, int, Author], _Group] = {}
     authors: dict[tuple[str, str], Author] = {}  # by task and episode, of those that begin with these asks
     noise = os.urandom(8 * len(asks))
@@ -190,7 +192,7 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
             if settings.sticky and situation.episode is not None:
                 first = project.query.opening(task, situation.episode)
                 opening = first is None
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             considered[place] = error
             continue
         if seed is None:
@@ -212,7 +214,7 @@ def consider(project: Opened, asks: Sequence[Ask]) -> list[Considered | HeadwayE
         group.rows.append((place, opening, situation, seed, details))
     for group in groups.values():
         _draw(project, group, considered)
-    return cast(list[Considered | HeadwayError], considered)  # every place is filled
+    return cast(list[Considered | errors.HeadwayError], considered)  # every place is filled
 
 
 def _decided(project: Opened, ask: Ask) -> tuple[Decision, bool]:
@@ -231,15 +233,15 @@ def beside(project: Opened, decision: Decision) -> Mapping[str, Any]:
     return hook(path)(project, decision) if path else {}
 
 
-def _no_masks(task: str, kind: str) -> InvalidInput:
-    return InvalidInput(
+def _no_masks(task: str, kind: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"Masks are for tasks of several heads; {task!r} is a {kind} task.",
         code="bad_mask",
         hint="Offer only the candidates that are allowed.",
     )
 
 
-def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayError | None]) -> None:
+def _draw(project: Opened, group: _Group, considered: list[Considered | errors.HeadwayError | None]) -> None:
     """Fill in the decisions of a group, or the error that all of them share."""
     places, openings, situations, seeds, details = zip(*group.rows, strict=True)
     serving, offered, author = group.serving, group.offered, group.author
@@ -251,7 +253,7 @@ def _draw(project: Opened, group: _Group, considered: list[Considered | HeadwayE
             by = f", {serving.canary} on {serving.share:g} of episodes"
             draws = [draw._replace(assigned=author, exploration=draw.exploration + by) for draw in draws]
         decisions = _decisions(project, serving, offered, [*zip(situations, seeds, draws, details, strict=True)])
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         for place in places:
             considered[place] = error
         return
@@ -274,7 +276,7 @@ def _decisions(
         unit = details.get("unit") or ""
         decisions.append(
             Decision(
-                id=details.get("id") or decision_id(now, noise[8 * row : 8 * row + 8]),
+                id=details.get("id") or ids.decision(now, noise[8 * row : 8 * row + 8]),
                 situation=situation,
                 candidates=offered,
                 probabilities=draw.probabilities,
@@ -317,7 +319,7 @@ def record(
     Pass all `probabilities`, or only the `propensity` of the action: the rest is then spread evenly.
     """
     if (settings := project.settings.task(task)).traits.decide:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{task!r} is {settings.kind}: a decision that was made elsewhere cannot be recorded for it.",
             code="bad_kind",
             hint="Let Headway decide it, or import an export of another project.",
@@ -333,7 +335,7 @@ def record(
         probabilities=None if probabilities is None else tuple(probabilities),
         policy=policy,
         at=now if at is None else at,
-        id=named_id(project.query, task, details) or decision_id(now),
+        id=named_id(project.query, task, details) or ids.decision(now),
         key=details.get("key", ""),
         source=source_of(project, details, "imported"),
     )
@@ -348,7 +350,7 @@ def record(
 def one(project: Opened, ask: Ask) -> Considered:
     """The considered decision of one ask; raises its error."""
     (considered,) = consider(project, (ask,))
-    if isinstance(considered, HeadwayError):
+    if isinstance(considered, errors.HeadwayError):
         raise considered
     return considered
 
@@ -360,7 +362,7 @@ def source_of(project: Opened, details: Details, default: Source | None = None) 
     return checked_source(details.get("source") or default or project.source)
 
 
-def _repeated(project: Opened, ask: Ask, error: Conflict) -> Considered:
+def _repeated(project: Opened, ask: Ask, error: errors.Conflict) -> Considered:
     """The decision to store if another request opened the sticky episode first: its draw, or a new one if that
     action is not a candidate. Other conflicts are raised.
     """

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import math
 
-from headway.nouns import (
-    ELSEWHERE,
-    Candidate,
-    Decision,
-    InvalidInput,
-    PolicyRef,
-    Situation,
-    Source,
-    UnknownName,
-    did_you_mean,
-)
+from headway.nouns import ELSEWHERE, Candidate, Decision, PolicyRef, Situation, Source, errors
 from headway.project.decide.inputs import checked_time
 
 
@@ -34,13 +24,13 @@ def recorded(
     """The decision as a record; an impossible action or probability is an InvalidInput and nothing is stored."""
     names = [candidate.name for candidate in candidates]
     if action not in names:
-        raise UnknownName(
-            f"{action!r} is not among the candidates.", code="unknown_action", hint=did_you_mean(action, names)
+        raise errors.UnknownName(
+            f"{action!r} is not among the candidates.", code="unknown_action", hint=errors.did_you_mean(action, names)
         )
     index = names.index(action)
     if probabilities is None:
         if propensity is None:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "A recorded decision needs the probability that it was made with.",
                 code="missing_propensity",
                 hint="Pass propensity=… or probabilities=[…]; a deterministic choice has propensity 1.0.",
@@ -74,21 +64,21 @@ def _spread(propensity: float, index: int, count: int) -> tuple[float, ...]:
 
 def _check(probabilities: tuple[float, ...], index: int, propensity: float | None, count: int) -> None:
     if len(probabilities) != count:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There are {len(probabilities)} probabilities for {count} candidates.", code="bad_propensity"
         )
     for value in probabilities:
         if not isinstance(value, (int, float)) or not math.isfinite(value) or not 0.0 <= value <= 1.0:
-            raise InvalidInput(f"A probability is {value!r}, expected 0 to 1.", code="bad_propensity")
+            raise errors.InvalidInput(f"A probability is {value!r}, expected 0 to 1.", code="bad_propensity")
     if abs(math.fsum(probabilities) - 1.0) > 1e-6:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The probabilities sum to {math.fsum(probabilities)!r}, expected 1.",
             code="bad_propensity",
             hint="With a propensity below 1 there must be another candidate that could have been chosen.",
         )
     _possible(probabilities[index], "propensity")
     if propensity is not None and abs(probabilities[index] - propensity) > 1e-9:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The propensity {propensity!r} is not the action's probability {probabilities[index]!r}.",
             code="bad_propensity",
         )
@@ -96,7 +86,7 @@ def _check(probabilities: tuple[float, ...], index: int, propensity: float | Non
 
 def _possible(propensity: float, name: str) -> None:
     if not isinstance(propensity, (int, float)) or not math.isfinite(propensity) or not 0.0 < propensity <= 1.0:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The {name} is {propensity!r}, expected above 0 and at most 1.",
             code="bad_propensity",
             hint="It is the probability with which this action was chosen among the candidates.",

@@ -6,19 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from headway.nouns import (
-    SOURCES,
-    Candidate,
-    InvalidInput,
-    PolicyRef,
-    Situation,
-    Source,
-    State,
-    UnknownName,
-    Value,
-    did_you_mean,
-    parse_decision_id,
-)
+from headway.nouns import SOURCES, Candidate, PolicyRef, Situation, Source, State, Value, errors, ids
 from headway.observe import Query, Redactor
 
 Offer = str | Candidate | Mapping[str, Any]
@@ -67,10 +55,10 @@ def named_id(query: Query, task: str, details: Details) -> str | None:
     """The id that a caller gives a decision: itself, by an idempotency key, or by its place in a request."""
     identifier, name = details.get("id"), details.get("idempotency_key")
     if identifier is not None and name is None:
-        return parse_decision_id(identifier)
+        return ids.parse_decision(identifier)
     if name is not None:
         if identifier is not None:
-            raise InvalidInput("A decision has an id or an idempotency_key, not both.", code="bad_id")
+            raise errors.InvalidInput("A decision has an id or an idempotency_key, not both.", code="bad_id")
         return query.keyed_id(task, details.get("key", ""), checked_name("request", name))
     if (unit := details.get("unit")) is not None and (position := details.get("position")):
         return query.keyed_id(task, details.get("key", ""), f"{unit}\0{position}")
@@ -101,13 +89,13 @@ class Offers:
 
 def _checked(task: str, offers: Sequence[Offer], declared: Sequence[str]) -> tuple[Candidate, ...]:
     if not offers:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is nothing to choose from in {task!r}.",
             code="no_candidates",
             hint="Pass candidates, or declare `actions` for the task in headway.toml.",
         )
     if len(offers) > _MOST_CANDIDATES:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{len(offers):,} candidates are more than the {_MOST_CANDIDATES:,} that one decision may have.",
             code="too_many_candidates",
         )
@@ -115,13 +103,13 @@ def _checked(task: str, offers: Sequence[Offer], declared: Sequence[str]) -> tup
     names = [candidate.name for candidate in candidates]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"The candidate {twice!r} is offered twice.", code="duplicate_candidate")
+        raise errors.InvalidInput(f"The candidate {twice!r} is offered twice.", code="duplicate_candidate")
     for name in names:
         if declared and name not in declared:
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"{name!r} is not an action of the task {task!r}.",
                 code="unknown_action",
-                hint=did_you_mean(name, declared),
+                hint=errors.did_you_mean(name, declared),
             )
     return candidates
 
@@ -135,9 +123,11 @@ def _candidate(offer: Offer) -> Candidate:
         name = str(offer.get("name") or offer.get("description") or "")
         features = checked_state({key: value for key, value in offer.items() if key != "name"})
     else:
-        raise InvalidInput(f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate")
+        raise errors.InvalidInput(
+            f"A candidate is {offer!r}, expected a name or a table with a name.", code="bad_candidate"
+        )
     if not name or len(name) > 2000 or "\0" in name:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{name[:80]!r} cannot name a candidate.", code="bad_candidate", hint="Use 1 to 2,000 characters."
         )
     return Candidate(name, features)
@@ -145,7 +135,7 @@ def _candidate(offer: Offer) -> Candidate:
 
 def checked_text(text: str) -> str:
     if not isinstance(text, str) or len(text) > _MOST_TEXT or "\0" in text:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The text is {type(text).__name__} {str(text)[:40]!r}…, expected at most {_MOST_TEXT:,} characters "
             "without a NUL.",
             code="bad_text",
@@ -162,7 +152,7 @@ def checked_state(state: Mapping[str, Any] | None) -> State:
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name or len(name) > 200:
-        raise InvalidInput(f"{name!r} cannot name a state variable.", code="bad_state")
+        raise errors.InvalidInput(f"{name!r} cannot name a state variable.", code="bad_state")
     return name
 
 
@@ -175,7 +165,7 @@ def _value(name: str, value: Any) -> Value:
         return [_finite(name, number) for number in value]
     if hasattr(value, "tolist"):  # a numpy scalar or array
         return _value(name, value.tolist())
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"The state variable {name!r} is a {type(value).__name__}.",
         code="bad_state",
         hint="Use a number, a boolean, a short text or a list of numbers.",
@@ -185,7 +175,7 @@ def _value(name: str, value: Any) -> Value:
 def _finite(name: str, value: Any) -> float:
     if isinstance(value, (int, float)) and math.isfinite(value):
         return value
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"The state variable {name!r} holds {value!r}, expected a finite number.",
         code="not_finite",
         hint="Omit unknown values.",
@@ -194,13 +184,13 @@ def _finite(name: str, value: Any) -> float:
 
 def checked_time(at: float) -> float:
     if not isinstance(at, (int, float)) or not 0.0 <= at < 1e11:
-        raise InvalidInput(f"The time is {at!s:.40}, expected seconds since 1970.", code="bad_time")
+        raise errors.InvalidInput(f"The time is {at!s:.40}, expected seconds since 1970.", code="bad_time")
     return float(at)
 
 
 def checked_name(what: str, name: str) -> str:
     if not isinstance(name, str) or not name or len(name) > 200 or "\0" in name:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(name)[:80]!r} cannot name a {what}.", code="bad_name", hint="Use 1 to 200 characters."
         )
     return name
@@ -208,13 +198,13 @@ def checked_name(what: str, name: str) -> str:
 
 def _step(step: int | None) -> int | None:
     if step is not None and (not isinstance(step, int) or not 0 <= step < 2**53):
-        raise InvalidInput(f"The step is {step!r}, expected a whole number from 0.", code="bad_step")
+        raise errors.InvalidInput(f"The step is {step!r}, expected a whole number from 0.", code="bad_step")
     return step
 
 
 def checked_source(source: str) -> Source:
     if source not in SOURCES:
-        raise InvalidInput(f"The source is {source!r}, expected one of {', '.join(SOURCES)}.", code="bad_source")
+        raise errors.InvalidInput(f"The source is {source!r}, expected one of {', '.join(SOURCES)}.", code="bad_source")
     return source
 
 

@@ -15,18 +15,7 @@ from typing import Any
 
 from headway.decide import Explorer, Pipeline, baseline
 from headway.encode import encoder
-from headway.nouns import (
-    Catalogue,
-    Conflict,
-    Decision,
-    Encoder,
-    HeadwayError,
-    InvalidInput,
-    Kind,
-    Policy,
-    PolicyRef,
-    hook,
-)
+from headway.nouns import Catalogue, Decision, Encoder, Kind, Policy, PolicyRef, errors, hook
 from headway.observe import Database, dumps, loads
 from headway.promote import Entry, Heads, Ledger, Registry
 from headway.settings import Settings, TaskSettings, config
@@ -131,11 +120,11 @@ class Servings:
 
     def refresh(self) -> None:
         """Check the ledger for every task that has decided here; decisions use the old serving meanwhile."""
-        failed: HeadwayError | None = None
+        failed: errors.HeadwayError | None = None
         for name, known in list(self._current.items()):
             try:
                 self._look(self._settings.task(name), known, time.monotonic())
-            except HeadwayError as error:  # a damaged bundle of one task must not stop the others
+            except errors.HeadwayError as error:  # a damaged bundle of one task must not stop the others
                 failed = error
         if failed is not None:
             raise failed
@@ -179,6 +168,8 @@ class Servings:
             body["canary"] = {"ref": named, "hash": hashed, "share": canary.share}
             if canary.kind == "experiment":
                 body["canary"]["name"] = "experiment"
+            elif canary.ramp is not None:
+                body["canary"]["name"] = "ramp"
             if task.unit == "episode" and task.kind == "choice":
                 body["canary"]["per"] = "episode"
         widened = 0.0 if heads.alarm is None or override else _widened(heads.alarm, task)
@@ -252,7 +243,7 @@ class Servings:
         """The pipeline from situation to distribution over candidates under a configuration body."""
         acting = self.acting(task, body, ref, digest)
         if not isinstance(acting, Pipeline):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{task!r} is {body['kind']}: there is no list of candidates to rank, score or compare.",
                 code="bad_kind",
             )
@@ -261,7 +252,7 @@ class Servings:
     def _choosing(self, task: str, body: Mapping[str, Any], ref: str, digest: str) -> Pipeline:
         policy = self.policy(task, body, ref, digest)
         if not hasattr(policy, "opinions"):
-            raise Conflict(
+            raise errors.Conflict(
                 f"{ref} does not choose among candidates, as the task {task!r} does.",
                 code="other_heads",
                 hint="Declare the task with the kind that the policy was learned for.",
@@ -289,7 +280,7 @@ class Servings:
         """A policy by its content hash: built in, or from its verified bundle."""
         if PolicyRef.parse(ref).built_in:
             if digest and digest not in (self.baseline_digest(ref, body), _digest(ref, {})):
-                raise Conflict(
+                raise errors.Conflict(
                     f"The rules of {ref} have changed since this decision.",
                     code="policy_changed",
                     hint="The configuration of that time is stored with the decision, not its rules file.",
@@ -298,7 +289,7 @@ class Servings:
         header, tensors = self._registry.load(digest, task=task)
         mine = self.encoder(body.get("encoder_spec") or body["encoder"])
         if header.encoder and header.encoder != mine.version:
-            raise Conflict(
+            raise errors.Conflict(
                 f"{ref} was learned with the encoder {header.encoder!r}; the task now has {mine.version!r}.",
                 code="encoder_changed",
                 hint=f"Learn again with the present encoder: headway learn {task}",
@@ -317,6 +308,10 @@ class Servings:
                 spec, find=self._catalogue.encoder, models=settings.cache, keys=settings.keys, vectors=vectors
             )
         return self._encoders[key]
+
+    def encoder_of(self, task: TaskSettings) -> Encoder:
+        """The encoder that a task's configuration names."""
+        return self.encoder(self.body(task)["encoder_spec"])
 
     def prepare(self, task: TaskSettings, texts: Sequence[str]) -> None:
         """Encode texts before their decisions, if encoding is slow: a server does it in a thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.decide import explore
-from headway.nouns import InvalidInput, UnknownName, episode_id, parse_decision_id
+from headway.nouns import errors, ids
 
 if TYPE_CHECKING:
     from headway.decide import Author
@@ -56,18 +56,18 @@ def of_unit(
     if settings.unit == "episode" and unit is None:
         if situation.episode is None:
             return details
-        return {**details, "unit": episode_id(task, situation.episode)}
+        return {**details, "unit": ids.episode(task, situation.episode)}
     if unit is None:
         return details
     if settings.unit != "request":
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{task!r} has no attempts: its unit is the {settings.unit}.",
             code="bad_unit",
             hint='Set unit = "request" for the task in headway.toml, or omit `unit`.',
         )
-    first = project.query.find(parse_decision_id(unit))
+    first = project.query.find(ids.parse_decision(unit))
     if first is None or first.task != task or first.key != details.get("key", ""):
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no request {unit!r} of {task!r}.",
             code="unknown_decision",
             hint="Pass the id of the first decision of the request, of the same task and key.",
@@ -75,7 +75,7 @@ def of_unit(
     asked, now = first.situation.text, project.clock() if at is None else at
     if not situation.text.startswith(asked) or now - first.at > _REQUEST_S:
         late = situation.text.startswith(asked)
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The request {unit!r} {'is more than a day old' if late else 'has another text'}.",
             code="other_request",
             hint="An attempt repeats the text of the first decision, or continues it, within a day; omit `unit`.",
@@ -84,6 +84,6 @@ def of_unit(
     if position is None:
         position = 1
     if not isinstance(position, int) or not 0 < position < 2**31:
-        raise InvalidInput(f"The position is {position!r}, expected a whole number from 1.", code="bad_unit")
+        raise errors.InvalidInput(f"The position is {position!r}, expected a whole number from 1.", code="bad_unit")
     whole = first.unit or first.id
     return {**details, "unit": whole, "position": position, "draw": first.draw_id or whole}

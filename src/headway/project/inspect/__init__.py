@@ -11,31 +11,33 @@ from headway.nouns import (
     DrawnAction,
     ExplainedCandidate,
     Explanation,
-    HeadwayError,
     NextStep,
     ProjectStatus,
     Replay,
     StoreStatus,
     TaskStatus,
     TaskVerdict,
+    VerdictForecast,
     conclusion,
+    document,
+    errors,
     hook,
-    id_bytes,
+    ids,
     most_apart,
-    parse_decision_id,
     rfc3339,
 )
-from headway.observe import loads
+from headway.observe import loads, waiting_signals
 from headway.project.alarm import alert_failure, open_alarms
 from headway.project.decide.serving import drew
 from headway.project.experiment import experiment
 from headway.project.inspect.outages import outages
 from headway.project.inspect.worth import task_worth
-from headway.project.prove.cost import dated
+from headway.project.prove.cost import with_forecast
 from headway.project.prove.episodes import unit_sentences
 from headway.project.prove.finality import changing_outcomes
 from headway.project.prove.fitting import unfit_sentences
 from headway.project.prove.standing import standing
+from headway.project.prove.start import offered
 from headway.project.prove.subject import candidate_policy, current_policy, gate_rules, stored_evidence
 from headway.project.signal import unread
 from headway.promote import Activity, CandidatePolicy, Standing, gate, most_urgent, next_step as step_of
@@ -64,15 +66,14 @@ __all__ = [
 
 def explain(project: Opened, decision: str) -> Explanation:
     """How a decision was made: policy, reason, probabilities and outcome."""
-    stored = project.query.decision(parse_decision_id(decision))
-    project.settle(stored.task)
+    stored = project.query.decision(ids.parse_decision(decision))
     signals = project.query.signals(stored.id)
     values = {signal.name: signal.value for signal in signals if signal.value is not None}
     again, more = None, dict[str, Any]()
     for _, explains in project.catalogue.usable((kit, path) for kit in project.catalogue for path in kit.explains):
         more |= explains(project, stored)
     if len(more.get("attempts") or ()) > 1:
-        values = dict(project.query.values([id_bytes(stored.id)]).get(id_bytes(stored.id), {}))
+        values = dict(project.query.values([ids.raw(stored.id)]).get(ids.raw(stored.id), {}))
     if "why" not in more:
         again, gone = _asked_again(project, stored)
         more["why"] = f"not known any more: {gone}" if again is None else again.why
@@ -97,7 +98,7 @@ def explain(project: Opened, decision: str) -> Explanation:
         propensity=stored.propensity or None,
         candidates=_candidates(stored, again),
         signals=tuple(signals),
-        outcome=project.query.outcome(stored),
+        outcome=project.outcome_now(stored),
         parts=project.rewards(stored.task).parts(values),
         confidence=None if again is None else again.opinion.confidence,
         **more,
@@ -121,7 +122,7 @@ def _candidates(decision: Decision, again: Acted | None) -> tuple[ExplainedCandi
 
 def replay(project: Opened, decision: str) -> Replay:
     """Replay a decision with the same policy and seed, and compare; or report what is missing."""
-    stored = project.query.decision(parse_decision_id(decision))
+    stored = project.query.decision(ids.parse_decision(decision))
     replayed, difference, why, gone = _replayed(project, stored)
     exact = replayed.action == stored.action and difference == 0.0 if replayed else None
     return Replay(
@@ -147,7 +148,7 @@ def _replayed(project: Opened, decision: Decision) -> tuple[DrawnAction | None, 
     if kind is not None and kind.replay:
         try:
             drawn, difference, why = hook(kind.replay)(project, decision)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             return None, 0.0, "", error.message
         return drawn, difference, why, ""
     again, gone = _asked_again(project, decision)
@@ -179,7 +180,7 @@ def _asked_again(project: Opened, decision: Decision) -> tuple[Acted | None, str
         if encoder != body["encoder"]:
             return None, f"the encoder {body['encoder']!r} was replaced by {encoder!r}"
         return pipeline.act(source.situation, source.candidates, source.seed), ""
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         return None, error.message
 
 
@@ -192,7 +193,7 @@ def status(project: Opened) -> ProjectStatus:
     for name in project.tasks():
         try:
             settings = project.settings.task(name)
-        except HeadwayError:
+        except errors.HeadwayError:
             continue  # no longer declared: `data stats` still counts it
         tasks.append(task_status(project, settings))
     database = project.database
@@ -208,7 +209,6 @@ def status(project: Opened) -> ProjectStatus:
 def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
     """One task: its current policy, candidate, counts and next step."""
     name = settings.name
-    project.settle(name)
     serving = project.servings.of(settings)
     counts = project.query.counts(name)
     ledger = project.ledger
@@ -231,20 +231,25 @@ def task_status(project: Opened, settings: TaskSettings) -> TaskStatus:
         outcomes=dict(counts.by_status),
         sources=dict(counts.by_source),
         until_retrain=stands.until_retrain,
-        evidence=ledger.latest_evidence(name),
+        evidence=_evidence(project, name, stands),
         verdict=_task_verdict(stands),
-        next=step_of(stands, _activity(counts)),
+        next=step_of(offered(project, stands), _activity(counts)),
         kit_missing=stands.kit_missing,
         alarms=tuple(open_alarms(project, name, stands.alarm)),
         outages=tuple(outages(project, name, recent=True)),
         warnings=_warnings(project, name),
+        ramp=stands.ramp,
         worth=task_worth(project, name) if counts.decisions else None,
     )
 
 
 def _warnings(project: Opened, task: str) -> tuple[str, ...]:
+    waiting = waiting_signals(project.database, project.query, task)
+    how = f"not counted yet: `headway settle {task}` does it, and so does the loop (`headway watch`)."
+    behind = [f"{waiting:,} {'signal is' if waiting == 1 else 'signals are'} {how}"] if waiting else []
     unused = unread(project, task, project.query.signal_names(task))
-    return (*unused, *unit_sentences(project, task), *unfit_sentences(project, task), *changing_outcomes(project, task))
+    behind += [*unused, *unit_sentences(project, task), *unfit_sentences(project, task)]
+    return (*behind, *changing_outcomes(project, task))
 
 
 def _task_verdict(stands: Standing) -> TaskVerdict | None:
@@ -258,7 +263,7 @@ def _task_verdict(stands: Standing) -> TaskVerdict | None:
         candidate=verdict.evidence.candidate,
         against=verdict.evidence.against,
         more=verdict.more,
-        until=None if verdict.until is None else rfc3339(verdict.until),
+        forecast=verdict.forecast,
         evidence=verdict.evidence.id,
     )
 
@@ -268,10 +273,14 @@ def task_evidence(project: Opened, task: str) -> str | None:
 
     The guard looks at the current policy all the time, so the newest evidence is often not what a person asks for.
     """
-    verdict = _task_verdict(standing(project, task))
+    return _evidence(project, task, standing(project, task))
+
+
+def _evidence(project: Opened, task: str, stands: Standing) -> str | None:
+    verdict = _task_verdict(stands)
     if verdict is not None:
         return verdict.evidence
-    current = project.ledger.current(task)
+    current = stands.acting
     made = None if current is None else current.evidence_id
     return made or project.ledger.latest_evidence(task)
 
@@ -279,7 +288,8 @@ def task_evidence(project: Opened, task: str) -> str | None:
 def next_step(project: Opened, task: str, policy: str | None = None) -> NextStep:
     """The next command for a task, or for one of its policies."""
     candidate = None if policy is None else candidate_policy(project, policy, task)
-    return step_of(standing(project, task, candidate), _activity(project.query.counts(task)))
+    stands = offered(project, standing(project, task, candidate))
+    return step_of(stands, _activity(project.query.counts(task)))
 
 
 def _activity(counts: Counts) -> Activity:
@@ -303,7 +313,7 @@ class JudgedEvidence:
     fresh: bool
     next: NextStep  # with this candidate
     more: int | None = None  # rows that are still needed, about
-    until: float | None = None  # when they will have come at the present rate
+    forecast: VerdictForecast | None = None  # how many more, and how long that takes
 
     @property
     def estimated(self) -> bool:
@@ -321,7 +331,7 @@ class JudgedEvidence:
             "difference": asdict(self.evidence.difference) if self.estimated else None,
             "bounds": self.evidence.bounds if self.estimated else None,
             "needed": 0 if self.state == "pass" else self.more,
-            "until": None if self.until is None else rfc3339(self.until),
+            "forecast": None if self.forecast is None else document(self.forecast),
             "estimated": self.estimated,
             "current": self.current,
             "fresh": self.fresh,
@@ -331,22 +341,22 @@ class JudgedEvidence:
 
 def judge_evidence(project: Opened, evidence: str) -> JudgedEvidence:
     """Stored evidence as text, with the next step."""
-    from headway.prove import page_of
+    from headway.prove import Page
 
     stored = stored_evidence(project, evidence)
     settings = project.settings.task(stored.task)
     current = current_policy(project, settings)
-    verdict = dated(project, gate.verdict(stored, gate_rules(settings)))
+    verdict = with_forecast(project, gate.verdict(stored, gate_rules(settings)))
     candidate = CandidatePolicy(task=stored.task, ref=stored.candidate, digest=stored.candidate_hash)
     return JudgedEvidence(
         evidence=stored,
-        page=page_of(verdict),
+        page=Page.of(verdict),
         state=verdict.state,
         current=stored.candidate_hash == current.digest,
         fresh=stored.against_hash == current.digest,
         next=step_of(standing(project, stored.task, candidate)),
         more=verdict.more,
-        until=verdict.until,
+        forecast=verdict.forecast,
     )
 
 
@@ -356,7 +366,7 @@ def verdict_on(project: Opened, evidence: str) -> Verdict:
     settings = project.settings
     declared = stored.task in settings.tasks or not settings.declared
     judged = gate.verdict(stored, gate_rules(settings.task(stored.task)) if declared else None)
-    return dated(project, judged) if declared else judged
+    return with_forecast(project, judged) if declared else judged
 
 
 # -- raters

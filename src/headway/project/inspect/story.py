@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headway.nouns import HeadwayError, StoryEvent, StoryKind, TaskStory, conclusion
+from headway.nouns import StoryEvent, StoryKind, TaskStory, conclusion, errors
 from headway.observe import config_changes, first_decision, loads
 from headway.project.alarm import settings_of
 from headway.project.inspect import verdict_on
@@ -59,7 +59,7 @@ def _proofs(project: Opened, task: str) -> Iterator[StoryEvent]:
     for identifier, _, digest, at in reversed(project.ledger.evidences(task, _PROOFS)):
         try:
             verdict = verdict_on(project, identifier)
-        except HeadwayError:
+        except errors.HeadwayError:
             continue  # evidence that this version cannot read
         if verdict.evidence is None:
             continue
@@ -111,12 +111,16 @@ def _told(entry: Entry, before: str) -> tuple[StoryKind, str] | None:
         case "plan":
             return "planned", f"A {why} was registered."
         case "canary":
-            return "canary", f"The canary of {policy} ended." if ends else f"Canary: {policy} {why}."
+            if entry.ramp is not None:
+                return "canary", f"{policy} {why}."
+            ended = f"The canary of {policy} ended." if why.startswith("decides") else f"{policy}: {why}."
+            return "canary", ended if ends else f"Canary: {policy} {why}."
         case "experiment":
             ended = f"The experiment with {policy} ended: {why}."
             return "experiment", ended if ends else f"Experiment: {policy} {why}."
         case "promote":
             gate = " The gate was off." if why == "gate off" else ""
+            gate += " At once, without steps." if entry.detail.get("at_once") else ""
             note = str(entry.detail.get("note", "")).rstrip(".")
             because = f": {note}" if note else ""
             return "promoted", f"{policy} was promoted and decides now{was}{because}.{gate}"
@@ -130,5 +134,5 @@ def _told(entry: Entry, before: str) -> tuple[StoryKind, str] | None:
             return "alarm", f"The alarm ended: {why}." if "ended" in entry.detail else f"Alarm: {why}."
         case "deletion":
             return "deleted", f"{why[:1].upper()}{why[1:]}."
-        case "test" | "snapshot":
+        case "test" | "snapshot" | "name":
             return None

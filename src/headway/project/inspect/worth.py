@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns import HeadwayError, TaskWorth, day_of, gap as signed, id_bytes, money, rfc3339, worth_text
-from headway.observe import count_since, latest_draws, unpriced
+from headway.nouns import TaskWorth, day, errors, gap as signed, ids, money, rfc3339, worth_text
+from headway.observe import count_since, draws_of, latest_draws, unpriced
 from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
-from headway.reward import PRESETS, cost_signal, cost_terms, unit_of, weight_text
+from headway.reward import PRESETS, Costs, weight_text
 
 if TYPE_CHECKING:
     from headway.nouns import Settled
@@ -57,7 +57,7 @@ def _compute(
     if settings.kind != "choice" or settings.unit == "episode":  # what always taking one action would be is not known
         return replace(start, text=_from_evidence(project, task, current, entry))
     measured = _Quality.of(settings, rewards)
-    cost = cost_signal(rewards, project.query.signal_names(task))
+    cost, unit, _ = Costs.of(rewards, project.query.signal_names(task))
     rows = _rows(project, settings, current, entry, measured, cost)
     if rows is None:
         return replace(start, text=_from_evidence(project, task, current, entry))
@@ -70,7 +70,7 @@ def _compute(
         start,
         state="too early" if compared.short else "known",
         against=compared.against,
-        unit=unit_of(cost),
+        unit=unit,
         cost=cost,
         saved=None if compared.saved is None else compared.saved.times(_PER),
         ratio=compared.ratio,
@@ -143,7 +143,7 @@ def _counted(project: Opened, task: str, worth: TaskWorth, entry: Entry | None) 
     word, amount = ("saved", saved) if saved >= 0.0 else ("more spent", -saved)
     total = money(amount, worth.unit) + ("" if worth.unit else f" of {worth.cost}")
     had = "" if choices == requests else f", {choices:,} of them with a choice"
-    end = f" Since {day_of(promoted.at)}: {requests:,} requests{had}, about {total} {word}."
+    end = f" Since {day(promoted.at)}: {requests:,} requests{had}, about {total} {word}."
     return replace(counted, text=worth.text + end)
 
 
@@ -152,14 +152,14 @@ def _from_evidence(project: Opened, task: str, current: CurrentPolicy, entry: En
     if entry is None:
         return f"Nothing is promoted yet for {task}: {current.ref} decides."
     if not entry.evidence_id:
-        return f"{current.ref} decides {task} since {day_of(entry.at)}, promoted without evidence."
+        return f"{current.ref} decides {task} since {day(entry.at)}, promoted without evidence."
     try:
         evidence = stored_evidence(project, entry.evidence_id)
-    except HeadwayError:
-        return f"{current.ref} decides {task} since {day_of(entry.at)}."
+    except errors.HeadwayError:
+        return f"{current.ref} decides {task} since {day(entry.at)}."
     shown = evidence.difference
     return (
-        f"{current.ref} decides {task} since {day_of(entry.at)}: {signed(shown.value)} "
+        f"{current.ref} decides {task} since {day(entry.at)}: {signed(shown.value)} "
         f"[{signed(shown.low)}, {signed(shown.high)}] reward against {evidence.against} when it was promoted."
     )
 
@@ -178,7 +178,7 @@ class _Quality:
     def of(cls, settings: TaskSettings, rewards: Rewards) -> _Quality:
         if isinstance(settings.reward, str) and settings.reward not in PRESETS:
             return cls(rewards.unclipped(), "reward")
-        without = rewards.without(cost_terms(rewards)).unclipped()
+        without = rewards.without(Costs.of(rewards).terms).unclipped()
         return cls(without if without.signals else None, "reward" if without.signals == {"reward"} else "quality")
 
     def value(self, row: Settled) -> float:
@@ -228,7 +228,7 @@ def _rows(
 
 def _prices(project: Opened, rows: Sequence[Settled], cost: str) -> list[float]:
     """What each request cost, all of its attempts together; NaN where the cost of one is unknown."""
-    raw = [id_bytes(row.decision.id) for row in rows]
+    raw = [ids.raw(row.decision.id) for row in rows]
     unknown = unpriced(project.database, raw, project.query.name_id("signal", cost))
     return [nan if one in unknown else row.signals.get(cost, 0.0) for one, row in zip(raw, rows, strict=True)]
 
@@ -236,9 +236,11 @@ def _prices(project: Opened, rows: Sequence[Settled], cost: str) -> list[float]:
 def _mature(project: Opened, settings: TaskSettings) -> list[int]:
     """The store's numbers of the newest decisions with final outcomes, sought among the latest ones first."""
     task, before = settings.name, final_before(project, settings)
+    if not project.query.last_settled(task):  # an import that nothing has settled yet: no need to read it
+        return []
     latest = latest_draws(project.database, project.query, task, _LATEST)
     for after in [latest[0] - 1, 0] if len(latest) == _LATEST else [0]:
-        order = project.query.draws(task, after=after)
+        order = draws_of(project.query.frame(task), after=after)
         if (mature := order.mature(before)) >= _NEWEST:
             break
     seqs: list[int] = order.seq[:mature][-_NEWEST:].tolist()
@@ -272,7 +274,7 @@ def _target(
             [decision.candidates for decision in decisions],
             [decision.seed for decision in decisions],
         ).tolist()
-    except HeadwayError:  # its bundle or kit is gone
+    except errors.HeadwayError:  # its bundle or kit is gone
         return [], None
     for place, stood in enumerate(unread.candidate_stood(decisions)):
         if stood is not None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from headway.decide import explore
-from headway.nouns import Catalogue, Clock, Damaged, Decision, Outcome, Signal, Source, catalogue
+from headway.nouns import Catalogue, Clock, Decision, Outcome, Progress, Signal, Source, catalogue, errors
 from headway.observe import (
     BLOCK,
     Agree,
@@ -22,7 +22,9 @@ from headway.observe import (
     damaged,
     keep_totals,
     open_database,
+    outcome_now,
     settle as settle_task,
+    waiting_signals,
 )
 from headway.project.decide.inputs import Offers
 from headway.project.decide.serving import Servings
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from headway.prove import Look
 
 
+_MANY = 20_000  # waiting signals, from which on settling them is a bulk of writes
 Listener = Callable[[Sequence[Decision], Sequence[Signal]], None]  # called with new durable rows, in any thread
 
 
@@ -75,6 +78,8 @@ class Opened:
         self.worths: dict[str, tuple[tuple[str, str, str], int, TaskWorth]] = {}  # by task: of what, last outcome, it
         self.change_lags: dict[str, tuple[str, int, ChangeLags]] = {}  # by task: as last shown
         self.first_looks: dict[str, tuple[Hashable, Look | None]] = {}  # by task: the last one, and what it rests on
+        # by task: about whom, outcomes so far, the experiment that is offered
+        self.experiment_offers: dict[str, tuple[Hashable, int, str]] = {}
         self.kept: dict[str, Any] = {}  # what kits keep while the project is open, by their names
         self.recent_tasks: dict[str, str] = {}  # decision id → task, of the latest decisions
         self.seeds = None if seed is None else explore.Seeds(seed)
@@ -99,27 +104,13 @@ class Opened:
             rewards = self._rewards[task] = self.settings.rewards(task)
         return rewards
 
-    def settle(self, task: str, *, again: bool = False) -> int:
+    def settle(self, task: str, *, again: bool = False, progress: Progress | None = None) -> int:
         """Settle all outcomes that are known; returns the number written."""
-        settings, rewards = self.settings.task(task), self.rewards(task)
-        needs_decision = isinstance(settings.reward, str)
-
-        def judge(seq: int, signals: Mapping[str, float], age_s: float) -> Outcome:
-            decision = self.query.by_seq(seq) if needs_decision and signals else None
-            return rewards.outcome(signals, age_s=age_s, decision=decision)
-
-        with self.lock():
-            written = settle_task(
-                self.database,
-                self.query,
-                task,
-                judge=judge,
-                version=rewards.version,
-                now=self.clock(),
-                wait_s=settings.reward_after_s,
-                again=again,
-                agree=_agreement(rewards) if rewards.consensus else None,
-            )
+        wait_s = self.settings.task(task).reward_after_s
+        how = self._judging(task)
+        many = waiting_signals(self.database, self.query, task) > _MANY or again
+        with self.lock(), self.database.bulk() if many else nullcontext():
+            written = settle_task(self.database, self.query, task, wait_s=wait_s, again=again, progress=progress, **how)
             task_id = self.query.name_id("task", task)
             keep_totals(self.database, task_id)
             if (written or task not in self._sealed) and self.query.last_decision(task) >= BLOCK:
@@ -128,6 +119,21 @@ class Opened:
                 seal(self.database, task_id, check=task not in self._sealed)
                 self._sealed.add(task)
             return written
+
+    def _judging(self, task: str) -> dict[str, Any]:
+        """How signals of a task become an outcome now."""
+        rewards, needs_decision = self.rewards(task), isinstance(self.settings.task(task).reward, str)
+
+        def judge(seq: int, signals: Mapping[str, float], age_s: float) -> Outcome:
+            decision = self.query.by_seq(seq) if needs_decision and signals else None
+            return rewards.outcome(signals, age_s=age_s, decision=decision)
+
+        agree = _agreement(rewards) if rewards.consensus else None
+        return {"judge": judge, "version": rewards.version, "now": self.clock(), "agree": agree}
+
+    def outcome_now(self, stored: Decision) -> Outcome:
+        """The outcome of a stored decision, whether it was settled since its last signal or not; nothing is written."""
+        return outcome_now(self.database, self.query, stored, **self._judging(stored.task))
 
     def tasks(self) -> list[str]:
         """Declared tasks and those that have decisions."""
@@ -155,7 +161,7 @@ class Opened:
         with self.database.lock("project"):
             yield
 
-    def damage(self) -> Damaged | None:
+    def damage(self) -> errors.Damaged | None:
         """What is wrong in the store, after an error that nobody expected. Reads everything."""
         problems = self.database.check()
         return damaged(self.database.name, "; ".join(problems)) if problems else None

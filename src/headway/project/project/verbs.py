@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
-from headway.nouns import Catalogue, Decision, Ending, Outcome, Signal, episode_id, parse_decision_id
+from headway.nouns import Catalogue, Decision, Ending, Outcome, Progress, Signal, ids
 from headway.project import decide as decisions, signal
 from headway.project.decide.consider import Ask, Considered
 from headway.project.decide.inputs import Details, Offer
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     import headway.project.prove.cost
     import headway.project.prove.examine
     import headway.project.prove.plan
+    import headway.project.prove.rows
     import headway.project.prove.standing
     import headway.project.prove.start
     import headway.project.prove.subject
+    import headway.project.publish
     from headway.promote import CurrentPolicy
     from headway.prove import Leaks
 
@@ -84,10 +86,15 @@ class Project(Opened):
 
     learn = at.learn.learn
     next_candidate = at.learn.next_candidate
+    readable = at.learn.readable
+    labelled_rows = at.learn.labelled_rows
     due = at.learn.due
     fold = at.learn.fold  # of online tasks
 
     prove = at.prove.examine.prove
+    examine = at.prove.examine.examine
+    candidate = at.prove.subject.candidate_policy
+    newest_rows = at.prove.rows.newest_rows
     plan = at.prove.plan.plan
     verdict_cost = at.prove.cost.verdict_cost
     readiness = at.prove.start.readiness
@@ -95,6 +102,9 @@ class Project(Opened):
     stop_experiment = at.experiment.stop_experiment
     experiment = at.experiment.experiment
 
+    publish = at.publish.publish_policy
+    add_bundle = at.publish.add_bundle
+    record_change = at.publish.record_change
     promote = at.promote.promote
     canary = at.promote.canary
     shadow = at.promote.shadow
@@ -122,7 +132,6 @@ class Project(Opened):
         """Fields of the settled decisions that reveal the outcome, and other causes of optimistic results."""
         from headway.project.data.leaks import check_leaks
 
-        self.settle(task)
         return check_leaks(self, task, mined=mined)
 
     def current(self, task: str) -> CurrentPolicy:
@@ -215,16 +224,14 @@ class Project(Opened):
 
     def episode(self, task: str, episode: str) -> str:
         """The id for signals about an episode."""
-        return episode_id(task, episode)
+        return ids.episode(task, episode)
 
-    def rescore(self, task: str) -> int:
+    def rescore(self, task: str, *, progress: Progress | None = None) -> int:
         """Compute every reward again under the present definition; returns the number changed."""
         self._rewards.pop(task, None)
         self._read_signals.pop(task, None)
-        return self.settle(task, again=True)
+        return self.settle(task, again=True, progress=progress)
 
     def outcome(self, decision: str) -> Outcome:
-        """How a decision went, settled up to now."""
-        stored = self.query.decision(parse_decision_id(decision))
-        self.settle(stored.task)
-        return self.query.outcome(stored)
+        """How a decision went, by all signals up to now."""
+        return self.outcome_now(self.query.decision(ids.parse_decision(decision)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headway.nouns import ELSEWHERE
 from headway.observe import loads
 
 if TYPE_CHECKING:
@@ -27,24 +28,30 @@ class ActionsToday:
 
     def of(self, decision: Decision) -> tuple[Candidate, ...]:
         """Its candidates that can be chosen today; may be empty."""
-        offered = decision.candidates
+        return self.offered(decision.candidates)
+
+    def offered(self, offered: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+        """Those that can be chosen today; may be empty."""
         if not self._today or all(candidate.name in self._today for candidate in offered):
             return offered
         return tuple(candidate for candidate in offered if candidate.name in self._today)
 
     def lacking(self, decision: Decision) -> str:
         """Why the decision says nothing about the actions of today; empty if it does."""
+        return self.lacks(decision.candidates, decision.config_hash)
+
+    def lacks(self, candidates: tuple[Candidate, ...], known: str) -> str:
+        """The same of the decisions with these candidates under one configuration, by its hash."""
         if not self._today:
             return ""
-        if not self.of(decision):
+        if not self.offered(candidates):
             return "with none of today's actions"
-        known = decision.config_hash
-        if decision.claimed:
+        if known == ELSEWHERE:
             return ""
         if known not in self._earlier:
             actions = frozenset(loads(self._project.query.config(known)).get("actions", ()))
             self._earlier[known] = actions, self._today - actions if actions else frozenset()
         actions, added = self._earlier[known]
-        if not added or actions != {candidate.name for candidate in decision.candidates}:
+        if not added or actions != {candidate.name for candidate in candidates}:
             return ""
         return f"made before {', '.join(map(repr, sorted(added)))} could be chosen"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from headway.nouns import Conflict, Evidence, Plan, Verdict
+from headway.nouns import Evidence, Plan, Verdict, errors
 from headway.observe import dumps
 from headway.project.prove.screen import screen
 from headway.project.prove.subject import registered_plan, registered_start
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # Checks whose result depends on whether the candidate passes: a look that they refuse is charged all the same.
-_OF_THE_RESULT = frozenset({"missing_width", "unanswered", "request_result", gate.ONE_KEY, gate.ONE_KEY_REGION})
+_OF_THE_RESULT = frozenset({"missing_width", "unanswered", "request_result", *gate.KEY_CHECKS})
 
 
 class BudgetPlace(NamedTuple):
@@ -115,7 +115,7 @@ def _spend(project: Opened, settings: TaskSettings, terms: Terms, evidence: Evid
         )
     share = int(charged.detail["k"]), int(charged.detail.get("promotions", 0))
     if share != (evidence.challenger, evidence.promotions):
-        raise Conflict(
+        raise errors.Conflict(
             f"Another policy of {task!r} was proven at the same time and took this share of the error budget.",
             code="stale_evidence",
             hint=f"Prove it again: headway prove {task}",

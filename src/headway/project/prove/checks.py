@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from headway.nouns import CLIPPING, Decision, Diagnostic, Evidence, PolicyRef, Settled, id_bytes, lasting
+from headway.nouns import CLIPPING, Diagnostic, Evidence, PolicyRef, ids, lasting
 from headway.observe import (
     LEARNED_PARTS,
-    ahead,
     cut_rewards,
     dumps,
     first_signals,
+    microseconds,
     same_moment,
     shared_results,
     situation_without,
@@ -28,6 +28,7 @@ from headway.prove import RowOrigin, Window
 if TYPE_CHECKING:
     from headway.encode import Features
     from headway.nouns import Encoder
+    from headway.observe import DrawnRows, TaskFrame
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
@@ -44,17 +45,18 @@ WEEK_S = 7 * 86_400.0
 class RowChecks:
     """The checks of one proof; its rows pass through `once`, `origin`, `times` and `replays` as they are read."""
 
-    def __init__(self, project: Opened, settings: TaskSettings, candidate: tuple[str, str]) -> None:
+    def __init__(self, project: Opened, settings: TaskSettings, candidate: tuple[str, str], frame: TaskFrame) -> None:
         self._project, self._settings, self._candidate = project, settings, candidate
         task, query = settings.name, project.query
-        self._decisions = query.counts(task).decisions
+        self._decisions, self._frame = query.counts(task).decisions, frame
         self._unrepeated = unrepeated(query, task)
-        self._together = same_moment(project.database, query, task, but=self._unrepeated)
-        self._ahead = ahead(project.database, query, task, project.clock() + SKEW_S)
+        self._together = same_moment(project.database, frame, but=self._unrepeated)
+        soon = microseconds(project.clock() + SKEW_S)
+        self._ahead = sum(int((block.leads & (block.at > soon)).sum()) for block in frame.blocks())
         self._seen: set[int] = set()
-        self._vectors: dict[tuple[str, str], bool] = {}
+        self._vectors: dict[tuple[str, int], bool] = {}  # by key and the store's number of a policy
         self._fields: list[str] | None = None
-        self._cuts = cut_rewards(project.database, query.name_id("task", task), sum(settings.range) / 2.0)
+        self._cuts = cut_rewards(frame, sum(settings.range) / 2.0)
         self._reach = settings.range  # of the rewards as they would be without the range
         self._kept = self._repeated = self._alone = 0
         self._first, self._last = inf, -inf  # times of decisions that count
@@ -62,94 +64,88 @@ class RowChecks:
         self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
         self._steps = self._episodes = 0
         self._by_step = settings.unit == "episode" and not was_drawn(project, task, candidate[1])
-        self.replays = Replays(project, self._decisions)
+        self.replays = Replays(project, self._frame, self._decisions)
         self.training: Window | None = None
 
     # -- rows
 
-    def once(self, rows: Iterable[Settled]) -> Iterator[Settled]:
+    def once(self, batches: Iterable[DrawnRows]) -> Iterator[DrawnRows]:
         """Every decision once: copies under another id are dropped, where copies can be told.
 
         What came of a decision is unknown where its result belongs to several: it counts at its worst value.
         """
         self._seen.clear()
         self._kept = self._repeated = self._steps = self._episodes = 0
-        for row in rows:
-            if self._together.copies and row.decision.claimed:
-                code = _content(row, self._unrepeated)
-                if code in self._seen:
-                    self._repeated += 1
-                    continue
-                self._seen.add(code)
-            self._kept += 1
-            self._first, self._last = min(self._first, row.decision.at), max(self._last, row.decision.at)
-            step = row.decision.seq in self._shared
-            self._steps += step
-            if self._by_step and row.decision.unit:
-                self._episodes += 1
-                step = True
-            yield replace(row, reward=None, status="pending", clipped=False, said={}) if step else row
+        for drawn in batches:
+            if self._together.copies:
+                kept = drawn.first_of(self._seen, self._frame.claimed(drawn.rows), self._unrepeated)
+                self._repeated += len(drawn) - len(kept)
+                drawn = kept
+            if not len(drawn):
+                continue
+            self._kept += len(drawn)
+            self._first = min(self._first, float(drawn.rows.at.min()) / 1e6)
+            self._last = max(self._last, float(drawn.rows.at.max()) / 1e6)
+            shared = drawn.among(self._shared)
+            self._steps += int(shared.sum())
+            if self._by_step:
+                self._episodes += int(drawn.in_unit.sum())
+                shared = shared | drawn.in_unit
+            yield drawn.without_outcome(shared)
 
-    def origin(self, batch: Sequence[Settled], features: Features) -> RowOrigin:
+    def origin(self, drawn: DrawnRows, features: Features) -> RowOrigin:
         """Groups, clipping, and which rows have only the chosen action's probability."""
-        decisions = [row.decision for row in batch]
-        alone = [self._chosen_only(decision) for decision in decisions]
-        self._alone += sum(alone)
+        claimed = self._frame.claimed(drawn.rows)
+        alone = drawn.only_chosen(claimed, self._vectors)
+        self._alone += int(alone.sum())
         return RowOrigin.of(
-            self._groups(decisions),
-            chosen_only=alone,
-            beyond=self._beyond(batch),
+            self._groups(drawn),
+            chosen_only=alone.tolist(),
+            beyond=self._beyond(drawn),
             stored_cuts=self._cuts,
-            claimed=[decision.claimed for decision in decisions],
+            claimed=claimed.tolist(),
             columns=tuple(features.names),
         )
 
-    def _beyond(self, batch: Sequence[Settled]) -> list[float]:
-        cut = [row for row in batch if row.clipped]
-        signals = self._project.query.values([id_bytes(row.decision.id) for row in cut]) if cut else {}
-        over = beyond(batch, signals, self._project.rewards(self._settings.name))
-        values = [*self._reach, *((row.reward or 0.0) + by for row, by in zip(batch, over, strict=True) if by != 0.0)]
+    def _beyond(self, drawn: DrawnRows) -> list[float]:
+        over = [0.0] * len(drawn)
+        cut = drawn.rows.clipped.nonzero()[0].tolist()
+        if cut:
+            places = {int(drawn.rows.seq[place]): place for place in cut}
+            rows = list(self._project.query.outcomes(list(places), signals=True))
+            signals = {ids.raw(row.decision.id): row.signals for row in rows}
+            found = beyond(rows, signals, self._project.rewards(self._settings.name))
+            for row, by in zip(rows, found, strict=True):
+                over[places[row.decision.seq]] = by
+        values = [*self._reach, *(float(drawn.rows.reward[place]) + over[place] for place in cut if over[place] != 0.0)]
         self._reach = min(values), max(values)
         return over
 
-    def times(self, decisions: Sequence[Decision]) -> tuple[list[float], list[float]]:
+    def times(self, drawn: DrawnRows) -> tuple[list[float], list[float]]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
-        first = first_signals(self._project.database, [decision.id for decision in decisions])
-        return [decision.at - SKEW_S for decision in decisions], list(first)
+        first = first_signals(self._project.database, drawn.raw)
+        return [at / 1e6 - SKEW_S for at in drawn.rows.at.tolist()], first
 
-    def _chosen_only(self, decision: Decision) -> bool:
-        """Whether the client of this decision sends only the probability of its choice, by its earlier decisions.
-
-        The store then holds equal probabilities for all other actions. A client that once sent others sends them all.
-        """
-        if not decision.claimed or len(decision.probabilities) < 3:
-            return False
-        who = (decision.key, decision.policy)
-        alone = self._vectors.get(who, False)
-        rest = [value for place, value in enumerate(decision.probabilities) if place != decision.index]
-        if max(rest) - min(rest) > 1e-12:
-            self._vectors[who] = False
-        elif abs(decision.propensity - rest[0]) > 1e-12:
-            self._vectors.setdefault(who, True)
-        return alone
-
-    def _groups(self, decisions: Sequence[Decision]) -> dict[str, list[str]]:
+    def _groups(self, drawn: DrawnRows) -> dict[str, list[str]]:
         """Labels of what decisions may share; a decision without it shares nothing."""
+        situations = drawn.situations
         if self._fields is None:
             names = {
                 name: None
-                for decision in decisions
-                for name, value in decision.situation.state.items()
+                for situation in situations
+                for name, value in situation.state.items()
                 if isinstance(value, (str, int)) and not isinstance(value, bool)
             }
             self._fields = sorted(names)[:MOST_FIELDS]
-        groups = {"situation": [decision.situation.text + dumps(decision.situation.state) for decision in decisions]}
-        if any(decision.situation.episode for decision in decisions):
-            groups["episode"] = [decision.situation.episode or decision.id for decision in decisions]
+        groups = {"situation": [situation.text + dumps(situation.state) for situation in situations]}
+        if any(situation.episode for situation in situations):
+            groups["episode"] = [
+                situation.episode or ids.text(raw) for situation, raw in zip(situations, drawn.raw, strict=True)
+            ]
         for name in self._fields:
-            values = [decision.situation.state.get(name) for decision in decisions]
+            values = [situation.state.get(name) for situation in situations]
             groups[name] = [
-                decision.id if value is None else str(value) for value, decision in zip(values, decisions, strict=True)
+                ids.text(raw) if value is None else str(value) for value, raw in zip(values, drawn.raw, strict=True)
             ]
         return groups
 
@@ -227,7 +223,7 @@ class RowChecks:
 
 
 def training_window(
-    project: Opened, settings: TaskSettings, candidate: tuple[str, str], features: Features, encoder: Encoder | None
+    project: Opened, frame: TaskFrame, candidate: tuple[str, str], features: Features, encoder: Encoder | None
 ) -> Window | None:
     """The features' moments in a sample of what the candidate was trained on; None if it is not in this store."""
     ref, digest = candidate
@@ -237,7 +233,6 @@ def training_window(
     trained = header.trained_on
     upto, parts = int(trained.get("upto", 0)), trained.get("parts", LEARNED_PARTS)
     by, left_out = header.split.get("by", "group"), trained.get("left_out", ())
-    frame = project.query.frame(settings.name)
     seqs = spread_trained(frame, parts, by, upto=upto, places=TRAINING_BLOCKS, most=TRAINING_READ)
     found = {seq: situation for seq, _, situation in frame.situations(seqs)}
     situations = [situation_without(found[seq], left_out) for seq in seqs if seq in found]
@@ -251,16 +246,3 @@ def _origins(evidence: Evidence) -> dict[str, int]:
     """Whose draws the decisions were, where some were not Headway's."""
     claims = evidence.claims
     return {} if claims is None else {"drawn by Headway": claims.drawn, "claimed by a client": claims.rows}
-
-
-def _content(row: Settled, unrepeated: Sequence[str]) -> int:
-    """A number for everything that two copies share; also the seed, by which our own draws differ.
-
-    A field that is another one in every decision, such as a request's number, is not part of it.
-    """
-    decision = row.decision
-    situation = decision.situation
-    names = tuple(candidate.name for candidate in decision.candidates)
-    state = {name: value for name, value in situation.state.items() if name not in unrepeated}
-    what = (situation.text, dumps(state), situation.step, names, decision.probabilities, decision.action)
-    return hash((decision.at, what, decision.seed, row.reward, row.status))

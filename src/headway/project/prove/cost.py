@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headway.nouns import InvalidInput, VerdictCost
+from headway.nouns import VerdictCost, VerdictForecast, errors
 from headway.project.prove.budget import next_test
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
 from headway.project.prove.logged import ProofRows, logged
@@ -34,10 +34,9 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
-    project.settle(settings.name)
     current = current_policy(project, settings)
     if candidate.digest == current.digest:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{candidate.ref} is current already: there is nothing to test.",
             code="same_policy",
             hint=f"Learn a new candidate first: headway learn {settings.name}",
@@ -70,10 +69,9 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
         known=known,
         pilot=pilot.n,
         per_day=per_day,
-        until=_date(project, plan.decisions, per_day),
-        log_until=_date(project, plan.log_alone, per_day),
         waiting=waiting,
         unit=settings.unit,
+        loss=None if plan.decisions is None else plan.share * plan.decisions * pilot.shortfall,
     )
 
 
@@ -82,22 +80,23 @@ def _runs(project: Opened, candidate: CandidatePolicy) -> bool:
     return running is not None and running.policy_hash == candidate.digest
 
 
-def _date(project: Opened, decisions: int | None, per_day: float | None) -> float | None:
-    """When so many decisions have been made at the present rate; None if that is not known, or not in this century."""
-    if decisions is None or not per_day or decisions / per_day > 36_500:
-        return None
-    return project.clock() + decisions / per_day * _DAY_S
-
-
-def dated(project: Opened, verdict: Verdict) -> Verdict:
-    """The verdict with the time at which the decisions that it still needs will have come, or will count."""
-    evidence = verdict.evidence
-    if verdict.more is None or evidence is None or evidence.kind != LOG:
+def with_forecast(project: Opened, verdict: Verdict) -> Verdict:
+    """The verdict with how many more decisions it takes, and how long: the words of every door."""
+    evidence, more = verdict.evidence, verdict.more
+    if more is None or evidence is None:
         return verdict
+    from headway.prove import likely_range
+
     waiting = evidence.waiting
-    if verdict.more == 0:
-        return verdict if waiting is None else replace(verdict, until=waiting.until)
-    return replace(verdict, until=_date(project, verdict.more, arrival_rate(project, evidence.task)))
+    per_day = arrival_rate(project, evidence.task) if evidence.kind == LOG else None
+    range_of: tuple[int, int, int | None] = (more, more, more)
+    if verdict.state == "wait" and evidence.needed and not evidence.shows_better and evidence.plan is None:
+        range_of = likely_range(evidence) or range_of
+    forecast = VerdictForecast.of(*range_of, seen=evidence.n, unit=evidence.unit, per_day=per_day)
+    if more == 0 and waiting is not None:
+        forecast = replace(forecast, open=waiting.open, until=waiting.until)
+    hint = "" if verdict.hint.startswith("Collect about") else verdict.hint  # the conclusion says it with its range
+    return replace(verdict, forecast=forecast, hint=hint)
 
 
 def arrival_rate(project: Opened, task: str) -> float | None:
@@ -125,7 +124,7 @@ def task_pilot(
     mine, other = (candidate.ref, candidate.digest), (current.ref, current.digest)
     kind = pick(ProofQuestion(project=project, settings=settings, candidate=mine, other=other))
     if kind != LOG:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{candidate.ref} is proven by evidence of the kind {kind!r}, not by logged decisions.",
             code="bad_kind",
             hint=f"Prove it: headway prove {settings.name}",

@@ -10,17 +10,15 @@ What the log says about single steps is no evidence here: another policy would h
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headway.decide import explore, uniform
-from headway.nouns import Candidate, Decision, Diagnostic, Settled
+from headway.nouns import Candidate, Diagnostic
 from headway.observe import dumps, loads, rated_as_a_whole
 from headway.project.decide.serving import by_episode
 
 if TYPE_CHECKING:
+    from headway.observe import Block, DrawnRows, Flags, TaskFrame
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
@@ -37,44 +35,32 @@ class PolicyDraws:
     ) -> None:
         self._project, self._candidate, self._other = project, candidate, other
         self._present = dumps(project.servings.body(settings))
-        self._shares: dict[str, float | None] = {}  # of the candidate, by configuration
+        self._shares: dict[str, float | None] = {}  # of the candidate, by the hash of a configuration
         self._planned = settings.most_share
         self.arms = (f"episodes of {candidate[0]}", f"episodes of {other[0]}")
         self._offered = tuple(map(Candidate, self.arms))
 
-    def rows(self, rows: Iterable[Settled], left: Counter[str]) -> Iterator[Settled]:
-        """The episodes that were drawn between the two policies; `left` counts the others."""
-        for row in rows:
-            share = self._share(row.decision)
-            if share is None:
-                left[UNDRAWN] += 1
-            else:
-                yield self._row(row, share, row.decision.assigned == self._candidate[0])
+    def drawn_between(self, frame: TaskFrame, rows: Block) -> Flags:
+        """Which episodes were drawn between the two policies, under the settings of now."""
+        others = frame.made_by(rows, (self._other[1],)) & ~frame.claimed(rows)
+        return frame.under(rows, others, lambda config: self._share(config) is not None)
 
-    def planned(self, rows: Iterable[Settled]) -> Iterator[Settled]:
+    def choices(self, frame: TaskFrame, drawn: DrawnRows) -> DrawnRows:
+        """Episodes that were drawn between the two policies, as choices of a policy."""
+        shares = [self._share(frame.config(number)) or 0.0 for number in drawn.rows.config.tolist()]
+        return drawn.as_choices(self._offered, shares, [name == self._candidate[0] for name in drawn.assigned])
+
+    def planned(self, drawn: DrawnRows) -> DrawnRows:
         """Any episodes as if the policy had been drawn for them, by a coin that says nothing: to plan from only."""
-        for row in rows:
-            yield self._row(row, self._planned, uniform(explore.splitmix64(row.decision.seq)) < self._planned)
+        coins = [uniform(explore.splitmix64(seq)) < self._planned for seq in drawn.rows.seq.tolist()]
+        return drawn.as_choices(self._offered, [self._planned] * len(drawn), coins)
 
-    def of(self, decision: Decision) -> tuple[Candidate, ...]:
+    def offered(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """What can be chosen in a row: the policies. See `ActionsToday`."""
-        return decision.candidates
+        return candidates
 
-    def _row(self, row: Settled, share: float, candidate: bool) -> Settled:
-        drawn = replace(
-            row.decision,
-            candidates=self._offered,
-            probabilities=(share, 1.0 - share),
-            action=self.arms[not candidate],
-            propensity=share if candidate else 1.0 - share,
-        )
-        return replace(row, decision=drawn)
-
-    def _share(self, decision: Decision) -> float | None:
-        """The probability that the candidate was drawn; None if it could not be, or other settings decided."""
-        if decision.claimed or decision.policy_hash != self._other[1]:
-            return None
-        known = decision.config_hash
+    def _share(self, known: str) -> float | None:
+        """The probability that the candidate was drawn under a configuration, by its hash; None if it could not be."""
         if known not in self._shares:
             self._shares[known] = self._share_under(loads(self._project.query.config(known)))
         return self._shares[known]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from headway.nouns import Crew, Evidence, InvalidInput, Plan, Progress, Verdict
+from headway.nouns import Crew, Evidence, Plan, Progress, Verdict, errors
 from headway.project.prove.budget import BudgetPlace, keep_verdict, name_of_test, number_of
-from headway.project.prove.cost import dated
+from headway.project.prove.cost import with_forecast
 from headway.project.prove.finality import frozen_lag, measured_lags
 from headway.project.prove.fitting import guard_rules
 from headway.project.prove.keys import leave_keys_out
@@ -98,7 +98,7 @@ def examine(
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
     trusted = known_raters(project, trust)
-    project.settle(settings.name)
+    project.settle(settings.name, progress=progress)
     erased = project.ledger.erased()
     other = _opponent(project, settings, candidate, against)
     terms = present_terms(project, settings, (candidate.ref, candidate.digest), other)
@@ -128,7 +128,7 @@ def examine(
     if rollback is None:
         evidence = leave_keys_out(question, evidence, rules)
     verdict = keep_verdict(project, settings, terms, evidence, rules, test=test, erased=erased, who=who)
-    return Examined(dated(project, verdict), about, tuple(guards), rules, measured, question.seen)
+    return Examined(with_forecast(project, verdict), about, tuple(guards), rules, measured, question.seen)
 
 
 def _opponent(project: Opened, settings: TaskSettings, candidate: CandidatePolicy, against: str) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def _opponent(project: Opened, settings: TaskSettings, candidate: CandidatePolic
     else:
         ref, digest = project.servings.resolve(settings, against)
     if digest == candidate.digest:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{candidate.ref} is compared with itself.",
             code="same_policy",
             hint=f"Learn a new candidate (headway learn {settings.name}) or name another policy with --against.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns import id_bytes
+from headway.nouns import ids
 from headway.observe import latest_draws
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]]
         if not row.clipped or row.reward is None:
             continue
         least = 1e-9 if row.reward > (low + high) / 2.0 else -1e-9  # if it cannot be computed again
-        whole = free.outcome(signals.get(id_bytes(row.decision.id), {}), age_s=0.0, decision=row.decision).reward
+        whole = free.outcome(signals.get(ids.raw(row.decision.id), {}), age_s=0.0, decision=row.decision).reward
         over = least if whole is None else whole - row.reward
         found[place] = over if over * least > 0.0 else least
     return found
@@ -84,7 +84,7 @@ def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) ->
     cut = [row for row in rows if row.clipped]
     if not cut or settings.capped:
         return []
-    signals = {id_bytes(row.decision.id): row.signals for row in cut}
+    signals = {ids.raw(row.decision.id): row.signals for row in cut}
     over = beyond(cut, signals, project.rewards(settings.name))
     values = [(row.reward or 0.0) + by for row, by in zip(cut, over, strict=True)]
     low, high = settings.range

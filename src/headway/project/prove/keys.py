@@ -19,17 +19,16 @@ from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 from headway.decide import Pipeline
-from headway.nouns import Ending, Evidence, Header, HeadwayError, Policy, PolicyRef, Settled, is_own
-from headway.observe import SplitBy, batches_of, part_of, without
+from headway.nouns import Ending, Evidence, Header, Policy, PolicyRef, Settled, errors, is_own
+from headway.observe import SplitBy, blocks_of, part_of, without
 from headway.project.data.ages import as_read
-from headway.project.learn import encoder_spec
 from headway.project.prove.unread import Unread
 from headway.promote import gate
 from headway.prove import RatedChoices, with_regions
 from headway.reward import reward_without
 
 if TYPE_CHECKING:
-    from headway.observe import Batch
+    from headway.observe import PartBlock
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.reward import Rewards
@@ -143,10 +142,10 @@ class _Others:
             if kept is not None:
                 yield without(kept, self._left_out)
 
-    def batches(self, name: str) -> Iterator[Batch]:
+    def blocks(self, name: str) -> Iterator[PartBlock]:
         """In the order of the store, as the candidate has read them."""
         kept = (row for row in self.part(name) if row.weight > 0.0)
-        return batches_of(sorted(kept, key=lambda row: row.decision.seq))
+        return blocks_of(sorted(kept, key=lambda row: row.decision.seq))
 
     def endings(self) -> dict[str, Ending]:
         return self._project.query.endings(self._header.task)
@@ -176,13 +175,13 @@ def _without_key(question: ProofQuestion, rows: _Rows, key: str) -> Policy:
         raise _CannotRelearn("it started from another policy")
     if not rows.trained or not header.trained_on.get("sources"):
         raise _CannotRelearn(f"{header.family} is not learned from the log")
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     experience = _Others(project, rows, key, project.rewards(settings.name))
     try:
         teacher = project.catalogue.learner(header.family, encoder=encoder)
         learned = teacher.learn(experience, dict(header.knobs), header.seed, _deadline())
         policy = project.catalogue.build(learned.family, learned.knobs, learned.tensors, learned.extra, encoder)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         raise _CannotRelearn(f"it cannot be learned again ({error.message.rstrip('.')})") from error
     _relearned[known] = policy
     if len(_relearned) > _KEPT:

@@ -8,33 +8,43 @@ declares `missing = "at random"`. So does one that was deleted, if it could have
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import HeadwayError, InvalidInput, PolicyRef, Settled, Situation, Waiting, lasting, moment
-from headway.observe import DAY, action_code, but, deleted_draws
-from headway.project.learn import encoder_spec
+from headway.nouns import SOURCES, PolicyRef, Waiting, errors, lasting, moment
+from headway.observe import (
+    DAY,
+    RaterSignals,
+    action_code,
+    deleted_draws,
+    draws_of,
+    join_drawn,
+    lacking,
+    ordered,
+    read_drawn,
+    situation_without,
+)
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.episodes import UNDRAWN, PolicyDraws, was_drawn
 from headway.project.prove.finality import with_finality
 from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
-from headway.project.prove.unread import Unread
+from headway.project.prove.unread import MINED, UNKNOWN, Unread
 from headway.promote import WAITING, still_needed
 
 if TYPE_CHECKING:
     from headway.nouns import Evidence, Plan, Progress
-    from headway.observe import Draws
+    from headway.observe import Block, DrawnRows, Draws, TaskFrame
     from headway.project.project.folder import Opened
     from headway.project.prove.checks import RowChecks
     from headway.prove import About, GuardRule, Integers, Log, Planned
     from headway.settings import TaskSettings
 
 
-_PILOT = 2000  # rows that the features of the reward model are fitted on
+_CHUNK = 2000  # rows that are read at once; the features of the reward model are fitted on the first ones
 _MARK = "A proof reads decisions up to the moment before which 99% of each action's outcomes are in."
 
 
@@ -52,25 +62,24 @@ class LogKind:
             task, known=False, most=1
         )
 
-    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+    def missing(self, question: ProofQuestion) -> errors.HeadwayError | None:
         task, query = question.settings.name, question.project.query
         if query.count_judged(task, known=True, most=1):
             return None
         lacking = {
-            "with a mined label": query.count_source(task, "mined"),
-            "with unknown propensity": query.count_judged(task, known=False, most=10**9),
+            MINED: query.count_source(task, "mined"),
+            UNKNOWN: query.count_judged(task, known=False, most=10**9),
         }
         lacking = {name: count for name, count in lacking.items() if count}
         if lacking:
             return _nothing_speaks(task, lacking)
-        order = query.draws(task)
+        order = draws_of(query.frame(task))
         return _too_early(question.settings, order) if len(order) else _nothing_decided(task)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
         from headway.project.prove.checks import RowChecks
         from headway.prove import from_log
 
-        checks = RowChecks(question.project, question.settings, question.candidate)
         reader = ProofRows(
             question.project,
             question.settings,
@@ -83,6 +92,7 @@ class LogKind:
             final_s=question.final_s,
             until=question.lags.until if question.lags is not None else 0.0,
         )
+        checks = RowChecks(question.project, question.settings, question.candidate, reader.frame)
         rows = logged(reader, progress=question.progress, checks=checks)
         if about.plan is not None:  # `logged` has left out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
@@ -124,25 +134,29 @@ def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
 
 def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None) -> Iterator[Log]:
     """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
-    from headway.encode import fit
+    from headway.encode import Tracker
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
     from headway.prove import DrawnPolicy
 
     project, settings, candidate = reader.project, reader.settings, reader.candidate
+    checked = iter if checks is None else checks.once
     task = settings.name
     body = project.servings.body(settings)
-    encoder = project.servings.encoder(encoder_spec(project, settings))
+    encoder = project.servings.encoder_of(settings)
     rewards = project.rewards(task)
-    rows = reader.rows(signals=bool(settings.guards), raters=rewards.counting or True)
-    first = list(islice(rows, _PILOT))
-    if not first:
+    rows = reader.rows(rewards.counting)
+    first = next(rows, None)
+    if first is None:
         reader.refuse()
         return
-    features = fit(_pilot(first, _left_out(project, candidate)), encoder)
+    left_out = _left_out(project, candidate)  # what gives the outcome away has no place in the reward model
+    features = Tracker([situation_without(situation, left_out) for situation in first.situations]).features(encoder)
     if checks is not None:
-        checks.training = training_window(project, settings, candidate, features, encoder)
+        checks.training = training_window(project, reader.frame, candidate, features, encoder)
     compared = ComparedRows(
+        project=project,
+        frame=reader.frame,
         arms=project.query.arms(task),
         target=project.servings.pipeline(task, body, *candidate),
         baseline=project.servings.pipeline(task, body, *reader.current),
@@ -158,11 +172,10 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     if (draws := reader.draws) is not None:
         mine, theirs = DrawnPolicy(0), DrawnPolicy(1)
         compared = replace(compared, arms=draws.arms, target=mine, baseline=theirs, unread=None, today=draws)
-    rows = chain(first, rows)
     done = 0
-    for chunk in compared.chunks(reader.with_deleted(rows if checks is None else checks.once(rows))):
-        yield chunk
-        done += len(chunk)
+    for drawn in reader.with_deleted(checked(chain((first,), rows))):
+        yield compared.chunk(drawn, done)
+        done += len(drawn)
         if progress is not None:
             progress("prove", done, None)
 
@@ -189,7 +202,8 @@ class ProofRows:
     unread: Unread = field(init=False)
     today: ActionsToday = field(init=False)
     draws: PolicyDraws | None = field(init=False)  # if the rows are whole episodes
-    _seqs: list[int] = field(init=False)
+    frame: TaskFrame = field(init=False)
+    _rows: Block = field(init=False)  # those that are read, by time
     _late: Draws = field(init=False)  # after the maturity mark
     _deleted: list[tuple[float, str]] = field(init=False)  # when they are taken to be made, and the action's code
     _before_change: int = field(init=False)
@@ -202,7 +216,8 @@ class ProofRows:
             self.newest is not None or was_drawn(self.project, self.settings.name, self.candidate[1])
         ):
             self.draws = PolicyDraws(self.project, self.settings, self.candidate, self.current)
-        order = self.project.query.draws(self.settings.name)
+        self.frame = self.project.query.frame(self.settings.name)
+        order = draws_of(self.frame)
         changed = last_change(self.project, self.settings.name)
         counts = order.at > max(changed, self.since) * 1e6
         if self.plan is not None and self.plan.from_decision is not None:
@@ -214,22 +229,29 @@ class ProofRows:
         self._late = order.where(counts & ~mature)
         self._deleted = [] if self.newest is not None else self._missing(order.at[counts & mature], order.at[~counts])
         seqs = order.seq[counts & mature]
-        self._seqs = (self._unread(seqs) if self.newest is None else seqs[-self.newest :]).tolist()
+        self._rows = self._ordered(seqs if self.newest is None else seqs[-self.newest :])
 
-    def rows(self, *, signals: bool = False, raters: Any = False) -> Iterator[Settled]:
-        """Decisions that neither policy has read and that evidence can rest on."""
+    def rows(self, counting: Collection[str]) -> Iterator[DrawnRows]:
+        """Decisions that neither policy has read and that evidence can rest on; `counting`: the reward's signals."""
         self.left.clear()
         if len(self._late):
             self.left[WAITING] = len(self._late)
         if self._before_change:
             self.left[BEFORE_CHANGE] = self._before_change
-        return self._speaking(self.project.query.outcomes(self._seqs, signals=signals, raters=raters), self.left)
+        rows, database = self._speaking(self._rows, self.left), self.project.database
+        raters = RaterSignals(database, counting or None)
+        for start in range(0, len(rows), _CHUNK):
+            drawn = read_drawn(database, self.frame, rows.part(start, start + _CHUNK), raters=raters)
+            if self.draws is not None:
+                drawn = self.draws.choices(self.frame, drawn) if self.newest is None else self.draws.planned(drawn)
+            if len(drawn):
+                yield drawn
 
-    def _unread(self, seqs: Integers) -> Integers:
-        """Those that can speak by their columns, in the same order: no other is read."""
-        frame = self.project.query.frame(self.settings.name)
-        silent = [block.seq[self.unread.silent(frame, block)] for block in frame.blocks()]
-        return but(seqs, silent)
+    def _ordered(self, seqs: Integers) -> Block:
+        """These rows in this order, without those that one of the policies has read."""
+        if self.newest is not None:
+            return ordered(self.frame, seqs)
+        return ordered(self.frame, seqs, but=self.unread.silent)
 
     def _missing(self, read: Integers, earlier: Integers) -> list[tuple[float, str]]:
         """Deleted decisions that could speak, by whole days, spread like those of their day that are read."""
@@ -246,55 +268,57 @@ class ProofRows:
                 found += [(same_day[place] / 1e6, action) for action in actions for place in places]
         return sorted(found)
 
-    def with_deleted(self, rows: Iterable[Settled]) -> Iterator[Settled]:
+    def with_deleted(self, batches: Iterable[DrawnRows]) -> Iterator[DrawnRows]:
         """The rows, with one that stands in for each deleted one: it has nothing of it but the action."""
-        from headway.prove import GONE
-
-        due, like = deque(self._deleted), dict[str, Settled]()
+        if not self._deleted:
+            yield from batches
+            return
+        due = deque(self._deleted)
+        like: dict[str, tuple[bool, DrawnRows]] = {}  # by action: a row for it, and whether something else drew that
         unseen: list[str] = []  # actions that no row offered so far
-        for row in rows:
-            yield row
-            if not (due or unseen):
-                continue
-            decision = row.decision
-            for candidate, probability in zip(decision.candidates, decision.probabilities, strict=True):
-                known = like.get(action_code(candidate.name))
-                if probability > 0.0 and (known is None or known.decision.claimed > decision.claimed):
-                    instead = replace(decision, action=candidate.name, propensity=probability)
-                    nothing = Settled(seq=GONE, decision=instead, reward=None, status="censored")
-                    like[action_code(candidate.name)] = nothing
-            while due and due[0][0] <= decision.at:
-                unseen.append(due.popleft()[1])
-            yield from (like[action] for action in unseen if action in like)
-            unseen = [action for action in unseen if action not in like]
-        yield from (like[action] for action in (*unseen, *(action for _, action in due)) if action in like)
+        for drawn in batches:
+            start = 0
+            pieces: list[DrawnRows] = []
+            claimed, times = self.frame.claimed(drawn.rows).tolist(), drawn.rows.at.tolist()
+            for place, (candidates, logged) in enumerate(zip(drawn.candidates, drawn.logged.tolist(), strict=True)):
+                if not (due or unseen):
+                    break
+                for action, candidate in enumerate(candidates):
+                    known = like.get(action_code(candidate.name))
+                    if logged[action] > 0.0 and (known is None or known[0] > claimed[place]):
+                        like[action_code(candidate.name)] = claimed[place], drawn.stand_in(place, action)
+                while due and due[0][0] <= times[place] / 1e6:
+                    unseen.append(due.popleft()[1])
+                if any(action in like for action in unseen):
+                    pieces += [drawn.part(start, place + 1), *(like[action][1] for action in unseen if action in like)]
+                    unseen, start = [action for action in unseen if action not in like], place + 1
+            yield join_drawn([*pieces, drawn.part(start, len(drawn))])
+        rest = [like[action][1] for action in (*unseen, *(action for _, action in due)) if action in like]
+        if rest:
+            yield join_drawn(rest)
 
-    def _speaking(self, rows: Iterator[Settled], left: Counter[str]) -> Iterator[Settled]:
-        from headway.project.prove.rows import speaking
-
-        settled_after = 0 if self.plan is None else self.plan.from_seq  # of a plan that counts settled rows
-        able = speaking(
-            (
-                row
-                for row in rows
-                if (not settled_after or row.first > settled_after)
-                and (self.newest is not None or self.unread.speaks(row.decision, row.first or None))
-            ),
-            left,
-            self.today,
-        )
-        if self.draws is None:
-            return able
-        return self.draws.rows(able, left) if self.newest is None else self.draws.planned(able)
+    def _speaking(self, rows: Block, left: Counter[str]) -> Block:
+        """Those that evidence can rest on; `left` counts the others by what they lack."""
+        if self.plan is not None and self.plan.from_seq:  # of a plan that counts settled rows
+            rows = rows.where(rows.first > self.plan.from_seq)
+        lacks = lacking(self.frame, rows, self.today.lacks)
+        lacks[MINED] = rows.source == SOURCES.index("mined")
+        lacks[UNKNOWN] = ~rows.known
+        if self.draws is not None and self.newest is None:
+            lacks[UNDRAWN] = ~self.draws.drawn_between(self.frame, rows)
+        able = rows.seq > 0
+        for name, lack in lacks.items():
+            if count := int((able & lack).sum()):
+                left[name] += count
+            able &= ~lack
+        return rows.where(able)
 
     def waiting(self, more: int) -> Waiting | None:
         """What waits after the maturity mark, and whether it is enough for a test that needs so many rows more."""
         if not len(self._late):
             return None
-        rows = self._speaking(self.project.query.outcomes(self._late.seq.tolist()), Counter())
-        counting, latest = 0, float(self._late.at[0]) / 1e6
-        for row in islice(rows, more):
-            counting, latest = counting + 1, row.decision.at
+        at = self._speaking(self._ordered(self._late.seq), Counter()).at[:more]
+        counting, latest = len(at), float(at[-1] if len(at) else self._late.at[0]) / 1e6
         still_open = int((~self._late.final).sum())
         return Waiting(
             decisions=len(self._late),
@@ -313,16 +337,6 @@ class ProofRows:
             raise _too_early(self.settings, self._late, self.final_s)
 
 
-def _pilot(rows: Sequence[Settled], left_out: Sequence[str]) -> list[Situation]:
-    """Situations that the features of the reward model are fitted on.
-
-    Fields that the candidate was not trained on because they give the outcome away have no place in that model.
-    """
-    from headway.observe import without
-
-    return [without(row, left_out).decision.situation for row in rows]
-
-
 def _left_out(project: Opened, candidate: tuple[str, str]) -> Sequence[str]:
     """Fields that the candidate was not trained on."""
     ref, digest = candidate
@@ -332,9 +346,9 @@ def _left_out(project: Opened, candidate: tuple[str, str]) -> Sequence[str]:
     return left_out
 
 
-def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
+def _nothing_speaks(task: str, counts: Mapping[str, int]) -> errors.InvalidInput:
     listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    return InvalidInput(
+    return errors.InvalidInput(
         f"No settled decision of {task!r} can be evidence: {listed}.",
         code="propensity_unknown",
         hint="A proof needs decisions over today's actions, and the probability that each was made with: let Headway "
@@ -342,25 +356,25 @@ def _nothing_speaks(task: str, counts: Mapping[str, int]) -> InvalidInput:
     )
 
 
-def _nothing_decided(task: str) -> InvalidInput:
-    return InvalidInput(
+def _nothing_decided(task: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"No results yet for {task!r}.",
         code="no_evidence",
         hint="Send outcomes with `headway signal`, then prove again.",
     )
 
 
-def _too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> InvalidInput:
+def _too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> errors.InvalidInput:
     first = moment(float(waiting.at[0]) / 1e6 + max(final_s, settings.reward_after_s))
     if final_s and waiting.final.all():
         first = moment(float(waiting.at[0]) / 1e6 + final_s)
-        return InvalidInput(
+        return errors.InvalidInput(
             f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence may still change: outcomes "
             f"are final after {lasting(final_s)}.",
             code="no_evidence",
             hint=f"Wait: the first of them counts on {first}.",
         )
-    return InvalidInput(
+    return errors.InvalidInput(
         f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
         f"{int((~waiting.final).sum()):,} have none yet.",
         code="no_evidence",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 from headway.project.prove.budget import next_test
 from headway.project.prove.kinds.kind import ProofQuestion, provable
 from headway.project.prove.subject import candidate_policy, current_policy
@@ -28,10 +28,9 @@ def plan(
 
     candidate = candidate_policy(project, policy, task)
     settings = project.settings.task(candidate.task)
-    project.settle(settings.name)
     current = current_policy(project, settings)
     if candidate.digest == current.digest:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{candidate.ref} is current already: there is nothing to test.",
             code="same_policy",
             hint=f"Learn a new candidate first: headway learn {settings.name}",

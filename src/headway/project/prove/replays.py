@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Decision, HeadwayError
+from headway.nouns import errors
 from headway.observe import loads
 from headway.project.decide.serving import drew
 
 if TYPE_CHECKING:
     from headway.decide import Pipeline
+    from headway.observe import DrawnRows, TaskFrame
     from headway.project.project.folder import Opened
 
 SAMPLE = 500  # decisions that are asked again, spread over the log
@@ -21,31 +22,34 @@ MOST_POLICIES = 40  # policies under one configuration each that are loaded for 
 class Replays:
     """A sample of decisions, asked again; `gone` counts by reason those that cannot be."""
 
-    def __init__(self, project: Opened, decisions: int) -> None:
-        self._project = project
+    def __init__(self, project: Opened, frame: TaskFrame, decisions: int) -> None:
+        self._project, self._frame = project, frame
         self._stride = max(1, decisions // SAMPLE)
         self._pipelines: dict[tuple[str, str, str], Pipeline | str] = {}
         self._bodies: dict[str, dict[str, Any]] = {}
         self.elsewhere = 0
         self.gone: Counter[str] = Counter()
 
-    def probabilities(self, decisions: Sequence[Decision]) -> list[Sequence[float] | None]:
+    def probabilities(self, drawn: DrawnRows) -> list[Sequence[float] | None]:
         """By row, of its candidates; None where nothing was asked."""
-        asked: list[Sequence[float] | None] = [None] * len(decisions)
+        claimed = self._frame.claimed(drawn.rows)
+        self.elsewhere += int(claimed.sum())
+        seqs = drawn.rows.seq.tolist()
+        asked: list[Sequence[float] | None] = [None] * len(drawn)
+        sample = drawn.rows.seq[~claimed & (drawn.rows.seq % self._stride == 0)].tolist()
+        decisions = {row.decision.seq: row.decision for row in self._project.query.outcomes(sample)}
         groups: dict[tuple[str, str, str], list[int]] = {}
-        for place, decision in enumerate(decisions):
-            if decision.claimed:
-                self.elsewhere += 1
-            elif decision.seq % self._stride == 0:
-                groups.setdefault((*drew(self._body(decision.config_hash), decision), decision.config_hash), []).append(
-                    place
-                )
+        for place, seq in enumerate(seqs):
+            if seq in decisions:
+                decision = decisions[seq]
+                who = (*drew(self._body(decision.config_hash), decision), decision.config_hash)
+                groups.setdefault(who, []).append(place)
         for who, places in groups.items():
-            pipeline = self._pipeline(decisions[places[0]].task, who)
+            pipeline = self._pipeline(self._frame.task, who)
             if isinstance(pipeline, str):
                 self.gone[pipeline] += len(places)
                 continue
-            rows = [decisions[place] for place in places]
+            rows = [decisions[seqs[place]] for place in places]
             sets = [row.candidates for row in rows]
             again = pipeline.distributions([row.situation for row in rows], sets, [row.seed for row in rows])
             for place, chances in zip(places, again.tolist(), strict=True):
@@ -75,5 +79,5 @@ class Replays:
             if encoder != body["encoder"] and body["encoder"]:
                 return f"the encoder {body['encoder']!r} was replaced by {encoder!r}"
             return servings.pipeline(task, body, policy, digest)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             return error.message.rstrip(".")

@@ -1,4 +1,4 @@
-"""The rows that may speak: from settled decisions to the arrays that evidence is made of.
+"""The rows that may speak: from columns of decisions to the arrays that evidence is made of.
 
 Both policies are asked again, as whole pipelines, about every row: what is proven is what would be served. The one
 exception is a policy that learns online: on its own decisions it counts with the probabilities of that time. Which rows
@@ -8,20 +8,22 @@ may speak is in `unread`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from headway.decide import Pipeline
-from headway.nouns import Candidate, Decision, Floats, Settled
+from headway.nouns import Candidate, Floats, Settled
+from headway.observe import latest_draws
+from headway.project.prove.unread import MINED, UNKNOWN
 from headway.prove import CheckColumns, DrawnPolicy, Log, chunk, put
 from headway.reward import reward_without
 
 if TYPE_CHECKING:
     from headway.encode import Features
     from headway.nouns import Encoder
+    from headway.observe import DrawnRows, TaskFrame
+    from headway.project.project.folder import Opened
     from headway.project.prove.actions_today import ActionsToday
     from headway.project.prove.checks import RowChecks
     from headway.project.prove.episodes import PolicyDraws
@@ -29,19 +31,14 @@ if TYPE_CHECKING:
     from headway.reward import Rewards
 
 
-_CHUNK = 2000
-
-
-def speaking(rows: Iterable[Settled], left: Counter[str], today: ActionsToday | None = None) -> Iterator[Settled]:
-    """Rows that evidence can rest on, also about the actions of `today`; `left` counts the others by what they lack."""
-    for row in rows:
-        lacking = today.lacking(row.decision) if today is not None else ""
-        if lacking:
-            left[lacking] += 1
-        elif row.decision.source == "mined":
-            left["with a mined label"] += 1
+def newest_rows(project: Opened, task: str, most: int, left: Counter[str]) -> Iterator[Settled]:
+    """The newest draws of a task that evidence can rest on, with their signals, oldest first; `left` counts others."""
+    latest = latest_draws(project.database, project.query, task, most)
+    for row in project.query.outcomes(latest, signals=True):
+        if row.decision.source == "mined":
+            left[MINED] += 1
         elif not row.decision.propensity_known:
-            left["with unknown propensity"] += 1
+            left[UNKNOWN] += 1
         else:
             yield row
 
@@ -54,64 +51,62 @@ class ComparedRows:
     online did at the time of the decision. `at_random`: a missing outcome is left out instead of counting at its worst.
     """
 
+    project: Opened
+    frame: TaskFrame
     arms: Sequence[str]
     target: Pipeline | DrawnPolicy
     baseline: Pipeline | DrawnPolicy
     features: Features
     encoder: Encoder | None
     guards: Sequence[str] = ()
-    rewards: Rewards | None = None
+    rewards: Rewards
     unread: Unread | None = None
     today: ActionsToday | PolicyDraws
     at_random: bool = False
     checks: RowChecks | None = None
 
-    def chunks(self, rows: Iterable[Settled]) -> Iterator[Log]:
-        """`Log` chunks with both policies' probabilities."""
-        stream = iter(rows)
-        first = 0
-        while batch := list(islice(stream, _CHUNK)):
-            yield self._chunk(batch, first)
-            first += len(batch)
-
-    def _chunk(self, batch: Sequence[Settled], first_row: int) -> Log:
-        decisions = [row.decision for row in batch]
-        offered = [self.today.of(decision) for decision in decisions]
-        candidate, other = self._distributions(decisions, offered)
+    def chunk(self, drawn: DrawnRows, first_row: int) -> Log:
+        """A `Log` chunk with both policies' probabilities."""
+        offered = {number: self.today.offered(candidates) for number, candidates in drawn.sets.items()}
+        candidate, other = self._distributions(drawn, offered)
+        values = self.project.query.values(drawn.raw) if self.guards else {}
         return chunk(
-            batch,
+            drawn,
             arms=self.arms,
             offered=offered,
             candidate=candidate,
             other=other,
-            features=self.features.vectors([decision.situation for decision in decisions], self.encoder),
-            guards=self.guards,
+            features=self.features.vectors(drawn.situations, self.encoder),
+            guards={name: [values.get(raw, {}).get(name) for raw in drawn.raw] for name in self.guards},
             at_random=self.at_random,
-            without=None if self.rewards is None else partial(reward_without, rewards=self.rewards),
+            without=self._without,
             first_row=first_row,
-            checked=None if self.checks is None else self._checked(self.checks, batch),
+            checked=None if self.checks is None else self._checked(self.checks, drawn),
         )
 
-    def _checked(self, checks: RowChecks, batch: Sequence[Settled]) -> CheckColumns:
-        decisions = [row.decision for row in batch]
-        decided_at, settled_at = checks.times(decisions)
+    def _without(self, seqs: Sequence[int]) -> Iterator[tuple[int, dict[str, float]]]:
+        """By decision that several rated: its reward without each of them."""
+        for row in self.project.query.outcomes(seqs, raters=self.rewards.counting or True):
+            yield row.decision.seq, {name: reward_without(row, name, self.rewards) for name in row.said}
+
+    def _checked(self, checks: RowChecks, drawn: DrawnRows) -> CheckColumns:
+        decided_at, settled_at = checks.times(drawn)
         by_step = isinstance(self.target, Pipeline)  # otherwise the actions are policies, which nobody can be asked for
         return CheckColumns(
-            origin=checks.origin(batch, self.features),
-            replayed=checks.replays.probabilities(decisions) if by_step else [None] * len(batch),
+            origin=checks.origin(drawn, self.features),
+            replayed=checks.replays.probabilities(drawn) if by_step else [None] * len(drawn),
             decided_at=decided_at,
             settled_at=settled_at,
         )
 
-    def _distributions(
-        self, decisions: Sequence[Decision], sets: Sequence[Sequence[Candidate]]
-    ) -> tuple[Floats, Floats]:
+    def _distributions(self, drawn: DrawnRows, offered: dict[int, tuple[Candidate, ...]]) -> tuple[Floats, Floats]:
         """Both policies' probabilities of these candidates, [row, candidate]."""
-        situations = [decision.situation for decision in decisions]
-        seeds = [decision.seed for decision in decisions]
-        candidate = self.target.distributions(situations, sets, seeds)
-        other = self.baseline.distributions(situations, sets, seeds)
+        numbers = drawn.rows.candidates.tolist()
+        sets = offered[numbers[0]] if len(offered) == 1 else [offered[number] for number in numbers]
+        candidate = self.target.distributions(drawn.situations, sets, drawn.seeds)
+        other = self.baseline.distributions(drawn.situations, sets, drawn.seeds)
         if self.unread is not None:
-            put(candidate, self.unread.candidate_stood(decisions))
-            put(other, self.unread.other_stood(decisions))
+            ours, theirs = self.unread.both_stood(self.frame, drawn)
+            put(candidate, ours)
+            put(other, theirs)
         return candidate, other

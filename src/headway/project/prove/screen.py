@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headway.nouns import Diagnostic, Header, PolicyRef, Settled
-from headway.observe import LEARNED_PARTS, newest_trained
+from headway.observe import LEARNED_PARTS, newest_trained, outcomes_upto
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
 from headway.prove import Look, look_at
@@ -38,7 +38,7 @@ def first_look(project: Opened, settings: TaskSettings, terms: Terms) -> Look | 
     about = (
         *(terms.candidate_hash, terms.against_hash, terms.config_hash, terms.reward_version),
         changed_from(project, task),
-        project.query.live_outcomes(task, upto=int(header.trained_on.get("upto", 0))),
+        outcomes_upto(project.query.frame(task), int(header.trained_on.get("upto", 0))),
     )
     known = project.first_looks.get(task)
     if known is not None and known[0] == about:

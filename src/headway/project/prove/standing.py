@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headway.nouns import RampState
 from headway.observe import first_decided
 from headway.project.prove.change import latest_alarms, learned_before
-from headway.project.prove.cost import dated
+from headway.project.prove.cost import with_forecast
 from headway.project.prove.kinds.kind import unprovable
+from headway.project.prove.start import known_answer
 from headway.project.prove.subject import current_policy, gate_rules, most_decisions, previous_policy, stored_evidence
 from headway.project.prove.terms import admission_of
 from headway.promote import CandidatePolicy, Standing, gate, too_young
@@ -33,12 +35,20 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
     shadow = _next_in_turn(heads)
     learned = shadow or newest
     mark = int(learned.detail.get("upto", 0)) if learned is not None else 0
+    step = heads.canary if heads.canary is not None and heads.canary.ramp is not None else None
+    if candidate is None and step is not None:
+        candidate = CandidatePolicy.of(step)
     if candidate is not None:
         candidate = replace(candidate, newest=newest is not None and newest.policy_hash == candidate.digest)
     elif newest is not None and not _decided(project, newest, current.digest):
-        candidate = CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
-    admission = None if candidate is None else _admission(project, settings, candidate, current)
+        candidate = CandidatePolicy.of(newest)
+    proof = step.evidence_id if step is not None and candidate and step.policy_hash == candidate.digest else None
+    admission = None if candidate is None else _admission(project, settings, candidate, current, proof)
     young = _too_young(settings, admission)
+    tested, answer = candidate is not None and _tested(project, heads, candidate), ""
+    open_question = admission is not None and admission.state in ("unproven", "stale") and not tested
+    if candidate is not None and candidate.newest and open_question:
+        answer = known_answer(project, settings, candidate, current)
     return Standing(
         task=task,
         kind=settings.traits,
@@ -46,6 +56,7 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
         current=current,
         acting=heads.current,
         canary=heads.canary,
+        ramp=_ramp(project, heads, current.ref),
         alarm=heads.alarm,
         outdated=heads.alarm is not None and learned_before(latest_alarms(project, task), newest),
         experiment=heads.experiment,
@@ -55,7 +66,8 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
         final=not young
         or project.clock() >= first_decided(project.database, project.query, task) + settings.final_after_s,
         shadow=shadow,
-        tested=candidate is not None and _tested(project, heads, candidate),
+        tested=tested,
+        answer=answer,
         most=most_decisions(settings),
         settled=project.query.count_settled(task),
         since=project.query.count_settled(task, after=mark),
@@ -71,12 +83,44 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
     )
 
 
+def _ramp(project: Opened, heads: Heads, current: str) -> RampState | None:
+    """The promotion of a task that is on its way, as `status` shows it."""
+    running = heads.canary
+    if running is None or running.ramp is None:
+        return None
+    ramp, task, done, held = running.ramp, running.task, 0, ""
+    identifier = project.ledger.latest_evidence(task, running.policy_hash, since=running.at)
+    if identifier is not None:
+        evidence = stored_evidence(project, identifier)
+        done, held = min(evidence.n, ramp.least), ramp.holds(evidence) if evidence.n >= ramp.least else ""
+    return RampState(
+        task=task,
+        policy=running.policy,
+        against=current,
+        shares=ramp.shares,
+        step=ramp.step,
+        share=ramp.share,
+        since=running.at,
+        decisions=project.query.count_units(task, after=int(running.detail["from_decision"])),
+        counted=done,
+        least=ramp.least,
+        held=held,
+        unit=project.settings.task(task).unit,
+    )
+
+
 def _admission(
-    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
+    project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy, proof: str | None
 ) -> Admission:
-    """Whether the gate admits the candidate, and until when a verdict that is too early needs more."""
-    admission = admission_of(project, settings, candidate, current)
-    return admission if admission.verdict is None else replace(admission, verdict=dated(project, admission.verdict))
+    """Whether the gate admits the candidate, and until when a verdict that is too early needs more.
+
+    `proof`: the evidence of a promotion on its way; later evidence is about its steps.
+    """
+    named = None if proof is None else stored_evidence(project, proof)
+    admission = admission_of(project, settings, candidate, current, because=named)
+    if admission.verdict is None:
+        return admission
+    return replace(admission, verdict=with_forecast(project, admission.verdict))
 
 
 def _too_young(settings: TaskSettings, admission: Admission | None) -> bool:

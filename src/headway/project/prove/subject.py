@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.nouns import Evidence, InvalidInput, Plan, PolicyRef, Reliance, UnknownName, did_you_mean
+from headway.nouns import Evidence, Plan, PolicyRef, Reliance, errors
 from headway.promote import CandidatePolicy, CurrentPolicy, gate
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def candidate_policy(
     if policy is not None:
         return _named(project, policy, task)
     if task is None:
-        raise InvalidInput("Neither a policy nor a task is named.", code="task_missing", hint="Name one of them.")
+        raise errors.InvalidInput(
+            "Neither a policy nor a task is named.", code="task_missing", hint="Name one of them."
+        )
     project.settings.task(task)
     newest = project.ledger.last(task, "candidate") if heads is None else heads.candidate
     if newest is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"Nothing was learned for {task!r} yet.", code="no_candidate_policy", hint=f"Run: headway learn {task}"
         )
     return CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
@@ -75,7 +77,9 @@ def candidate_policy(
 def _named(project: Opened, policy: str, task: str | None) -> CandidatePolicy:
     if PolicyRef.parse(policy).built_in:
         if task is None:
-            raise InvalidInput(f"{policy} belongs to every task.", code="task_missing", hint="Name the task too.")
+            raise errors.InvalidInput(
+                f"{policy} belongs to every task.", code="task_missing", hint="Name the task too."
+            )
         ref, digest = project.servings.resolve(project.settings.task(task), policy)
         return CandidatePolicy(task=task, ref=ref, digest=digest, newest=False)
     digest = project.registry.find(policy)
@@ -89,7 +93,7 @@ def stored_evidence(project: Opened, identifier: str) -> Evidence:
     """An evidence by its id; without bounds if those that were stored contradict its verdict or its estimate."""
     body = project.ledger.evidence(identifier)
     if body is None:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no evidence {identifier!r}.", code="unknown_evidence", hint="`headway prove` makes some."
         )
     evidence = msgspec.convert(body, Evidence)
@@ -117,8 +121,8 @@ def registered_start(project: Opened, task: str, candidate_hash: str) -> int | N
 
 
 def experiments(settings: TaskSettings) -> bool:
-    """Whether the loop may open an experiment."""
-    return settings.experiment == "auto" and settings.kind == "choice" and not settings.canary
+    """Whether an experiment may be opened, by the loop or by a person who is asked."""
+    return settings.experiments != "off" and settings.kind == "choice" and not settings.canary
 
 
 def most_decisions(settings: TaskSettings) -> int:
@@ -142,9 +146,9 @@ def known_raters(project: Opened, trust: Sequence[str]) -> tuple[str, ...]:
     for name in trust:
         if name not in raters:
             named = [rater for rater in raters if rater]
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"Nobody called {name!r} has rated anything.",
                 code="unknown_rater",
-                hint=did_you_mean(name, named) or "`headway rewards analyze TASK` lists who has.",
+                hint=errors.did_you_mean(name, named) or "`headway rewards analyze TASK` lists who has.",
             )
     return tuple(sorted(set(trust)))

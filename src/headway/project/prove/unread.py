@@ -30,17 +30,18 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.decide import without_canary
-from headway.nouns import Damaged, Decision, HeadwayError, PolicyRef
+from headway.nouns import Decision, PolicyRef, errors
 from headway.observe import DAY, LEARNED_PARTS, PARTS, DeletedDraws, SplitBy, dumps, loads, part_of, read_by
 from headway.project.decide.serving import acting_floor
 
 if TYPE_CHECKING:
     from headway.decide import Pipeline
     from headway.nouns import Floats, Header
-    from headway.observe import Block, Flags, TaskFrame
+    from headway.observe import Block, DrawnRows, Flags, TaskFrame
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
+MINED, UNKNOWN = "with a mined label", "with unknown propensity"  # rows that no evidence can rest on
 Stood = Sequence[tuple[float, ...] | None]  # by decision: the probabilities at that time; None: ask the pipeline
 
 
@@ -58,7 +59,7 @@ class Unread:
         return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
 
     def silent(self, frame: TaskFrame, block: Block) -> Flags:
-        """Which rows of a whole block cannot speak, by their columns; of the others, `speaks` decides."""
+        """Which rows of a whole block cannot speak."""
         return self._candidate.silent(frame, block) | self._other.silent(frame, block)
 
     def missing(self, deleted: DeletedDraws) -> bool:
@@ -72,6 +73,10 @@ class Unread:
     def stood(self, decision: Decision) -> tuple[float, ...] | None:
         """The probabilities of the policy that the candidate is compared with, if it made this decision online."""
         return self._other.stood((decision,))[0]
+
+    def both_stood(self, frame: TaskFrame, drawn: DrawnRows) -> tuple[Stood, Stood]:
+        """How the candidate and the other policy stood in each row of a log."""
+        return self._candidate.stood_in(frame, drawn), self._other.stood_in(frame, drawn)
 
     def other_stood(self, decisions: Sequence[Decision]) -> Stood:
         """The same for many decisions at once."""
@@ -122,7 +127,7 @@ def _readings(project: Opened, task: str, digest: str) -> Iterator[_TrainingRead
     while digest:
         try:
             header = project.registry.header(digest)
-        except Damaged:  # a snapshot that was removed since: it has read every part
+        except errors.Damaged:  # a snapshot that was removed since: it has read every part
             yield _TrainingRead(upto, frozenset(PARTS), "group", math.inf)
             return
         reading = _reading(project, task, digest, header)
@@ -172,10 +177,23 @@ class _ComparedPolicy:
         return any(reading.covers(decision, first_settled) for reading in self._readings)
 
     def silent(self, frame: TaskFrame, block: Block) -> Flags:
-        """What it has read, but for what it may have decided itself, as one that learns online."""
+        """What it has read, but for what it decided itself as one that learns online, if it would do so now."""
         nothing = read_by(frame, block, (), "group", upto=0.0, before=0.0)
         read = reduce(or_, (reading.covered(frame, block) for reading in self._readings), nothing)
-        return read & ~frame.made_by(block, self._states) if self._states else read
+        return read & ~self._own(frame, block) if self._states else read
+
+    def _own(self, frame: TaskFrame, block: Block) -> Flags:
+        """Which rows it decided itself, and would decide in the same way now."""
+        made = frame.made_by(block, self._states)
+        return frame.under(block, made, lambda config: self._acting_under(config) is not None)
+
+    def stood_in(self, frame: TaskFrame, drawn: DrawnRows) -> Stood:
+        """How it stood in each row; empty if it made none of them online."""
+        if not self._states or not (own := self._own(frame, drawn.rows)).any():
+            return ()
+        made = [row.decision for row in self._project.query.outcomes(drawn.rows.seq[own].tolist())]
+        then = {decision.seq: stood for decision, stood in zip(made, self.stood(made), strict=True)}
+        return [then.get(seq) for seq in drawn.rows.seq.tolist()]
 
     def had_read(self, deleted: DeletedDraws) -> bool:
         """Not if it learns online: it would be judged by its own decisions too."""
@@ -206,9 +224,9 @@ class _ComparedPolicy:
 
     def _acting(self, decision: Decision) -> _Acting | None:
         """How this policy acted in a decision of its own, if it would act in the same way now."""
-        if decision.policy_hash not in self._states:
-            return None
-        config_hash = decision.config_hash
+        return self._acting_under(decision.config_hash) if decision.policy_hash in self._states else None
+
+    def _acting_under(self, config_hash: str) -> _Acting | None:
         if config_hash not in self._configurations:
             self._configurations[config_hash] = self._read_configuration(config_hash)
         return self._configurations[config_hash]
@@ -227,7 +245,7 @@ class _ComparedPolicy:
             return None
         try:
             pipeline = self._project.servings.pipeline(self._task, widened, canary["ref"], canary["hash"])
-        except HeadwayError:  # its bundle is gone: the share cannot be taken out
+        except errors.HeadwayError:  # its bundle is gone: the share cannot be taken out
             return None
         return _Acting(float(canary["share"]), pipeline, *floors)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import Decision, Explanation, HeadwayError, InvalidInput, Outcome, is_own, parse_rfc3339, rfc3339
+from headway.nouns import Decision, Explanation, Outcome, errors, is_own, parse_rfc3339, rfc3339
 from headway.observe import DecisionFilter, find_decisions
 from headway.project import Ask, Considered, Details, Project
 from headway.serve.endpoints import SENT, Call, Sent, endpoint, strict
@@ -70,7 +70,7 @@ async def decide_many(call: Call, body: DecisionBatch) -> DecisionsAnswer:
         await call.in_thread(project.servings.prepare, project.settings.task(task), texts)
     for place in range(0, len(asks), _TOGETHER):
         for result in project.consider_many(asks[place : place + _TOGETHER]):
-            if isinstance(result, HeadwayError):
+            if isinstance(result, errors.HeadwayError):
                 raise result
             considered.append(result)
         await asyncio.sleep(0)  # let other requests run
@@ -166,9 +166,8 @@ def latest_decisions(call: Call) -> DecisionRows:
     """
     query: LatestQuery = call.query
     project = call.server.project
-    for task in project.tasks() if query.task is None else [project.settings.task(query.task).name]:
-        if task in project.settings.tasks or not project.settings.declared:
-            project.settle(task)
+    if query.task is not None:
+        project.settings.task(query.task)
     wanted = DecisionFilter(
         task=query.task,
         text=query.text,
@@ -190,7 +189,7 @@ def _time(name: str, text: str | None) -> float | None:
     try:
         return parse_rfc3339(text)
     except ValueError:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{name} is {text!r}, expected a time.", code="bad_query", hint="Write it as 2026-01-31T12:00:00Z."
         ) from None
 

@@ -120,9 +120,8 @@ def reports(call: Call) -> ReportsAnswer:
 
 def _report(call: Call, task: str, days: int) -> ReportAnswer:
     project = call.server.project
-    if task in project.settings.tasks or not project.settings.declared:
-        project.settle(task)
-    counts = project.query.counts(task)
+    days_seen = by_day(project.database, project.query, task, since=project.clock() - days * 86_400)
+    counts = project.query.counts(task)  # after the days: what comes between them is in the total only
     return ReportAnswer(
         task=task,
         decisions=counts.decisions,
@@ -133,5 +132,5 @@ def _report(call: Call, task: str, days: int) -> ReportAnswer:
         actions=project.query.by_action(task),
         first=None if counts.first_at is None else rfc3339(counts.first_at),
         last=None if counts.last_at is None else rfc3339(counts.last_at),
-        days=by_day(project.database, project.query, task, since=project.clock() - days * 86_400),
+        days=days_seen,
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import Finding, Unavailable, rfc3339
+from headway.nouns import Finding, errors, rfc3339
 from headway.observe import Keys, Redactor
 from headway.project import WrittenWeight, write_weight
 from headway.serve.endpoints import Call, endpoint, strict
@@ -129,6 +129,6 @@ def _checked(folder: str, thorough: bool) -> CheckupAnswer:
         document: dict[str, Any] = msgspec.json.decode(done.stdout)
         return msgspec.convert(document, CheckupAnswer)
     except (subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             "The checks did not finish.", code="doctor_failed", hint="Run them in the terminal: headway doctor"
         ) from error

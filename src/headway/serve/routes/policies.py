@@ -27,6 +27,13 @@ class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     state: str
     at: str
+    name: str  # for people: given, or the day it was learned
+    does: str  # "small for 53%, large for 47%"; empty if unknown
+
+
+class LearnedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    policy: str
+    text: str
 
 
 class PoliciesAnswer(msgspec.Struct, frozen=True):
@@ -47,17 +54,42 @@ def ledger(call: Call) -> LedgerAnswer:
 @endpoint("GET", "/v1/policies", query=TaskQuery, gives=PoliciesAnswer, errors=(404,), scope="open")
 def policies(call: Call) -> PoliciesAnswer:
     """Every policy in the ledger, and its state: candidate, shadow, canary, current or retired."""
+    from headway.project import policy_names  # not needed to decide, so not loaded at the start
+
     rows: list[PolicyRow] = []
     for name in tasks_of(call):
         states = call.server.project.ledger.states(name)
         last = {row.policy_hash: row for row in call.server.project.ledger.entries(name)}
+        names = policy_names(call.server.project, name)
         rows += [
             PolicyRow(
-                policy=last[digest].policy, policy_hash=digest, task=name, state=state, at=rfc3339(last[digest].at)
+                policy=last[digest].policy,
+                policy_hash=digest,
+                task=name,
+                state=state,
+                at=rfc3339(last[digest].at),
+                name=names[ref].name if (ref := last[digest].policy) in names else "",
+                does=names[ref].does if ref in names and call.reader.everything else "",
             )
             for digest, state in states.items()
         ]
     return PoliciesAnswer(rows)
+
+
+class LearnedQuery(strict):
+    policy: Annotated[str, Meta(max_length=100)] = "current"
+
+
+@endpoint("GET", "/v1/tasks/{task}/learned", query=LearnedQuery, gives=LearnedAnswer, errors=(404,), scope="train")
+def learned(call: Call) -> LearnedAnswer:
+    """Which word, role or field best explains what a policy prefers, in one sentence."""
+    from headway.project import learned_text
+
+    query: LearnedQuery = call.query
+    project = call.server.project
+    task = project.settings.task(call.params["task"])
+    ref, _ = project.servings.resolve(task, query.policy)
+    return LearnedAnswer(policy=ref, text=learned_text(project, task.name, ref))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +120,7 @@ class PromoteRequest(strict):
     trust_keys: Annotated[tuple[Rater, ...], Meta(max_length=100)] = ()  # keys whose ratings alone may decide
     trust_claims: bool = False  # the evidence may rest on probabilities that a client sent
     predicts_only: bool = False  # better predictions of held-out rows are enough
+    at_once: bool = False  # all of the traffic now, without steps
     why: Why = ""  # for the ledger, beside the verdict
 
 
@@ -103,6 +136,8 @@ class PromoteRequest(strict):
 def promote(call: Call, body: PromoteRequest) -> Entry:
     """Make a policy current on its latest evidence; 409 `gate_refused` if the evidence does not suffice.
 
+    Beyond the share at which it was proven, it takes over the traffic in steps: the answer is the row of the first one
+    (`canary`, with `ramp` in its detail), or of what follows the running one; 409 `ramp_running` while that goes on.
     Evidence that depends on the ratings of a single key does not suffice, unless `trust_keys` names that key; nor does
     evidence that rests on probabilities that a client sent, or on held-out predictions, unless the request accepts it.
     """
@@ -144,7 +179,7 @@ class RollbackRequest(strict):
     optional=True,
 )
 def rollback(call: Call, body: RollbackRequest) -> Entry:
-    """Make the previous policy (or `to`) current again; always allowed."""
+    """Make the previous policy (or `to`) current again, or end a promotion on its way; always allowed."""
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
     if body.to is not None:

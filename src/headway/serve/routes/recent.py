@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import NextStep
+from headway.nouns import NextStep, VerdictForecast
 from headway.observe import Recent, recent as sum_up
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.settings import TaskSettings
@@ -115,8 +115,8 @@ def recent(call: Call) -> Recent:
     query: RecentQuery = call.query
     project = call.server.project
     task = project.settings.task(call.params["task"]).name
-    project.settle(task)
-    return sum_up(project.database, project.query, task, window=query.window, points=query.points)
+    within = project.rewards(task).range
+    return sum_up(project.database, project.query, task, window=query.window, points=query.points, reward_range=within)
 
 
 # -- verdicts
@@ -159,7 +159,7 @@ class VerdictAnswer(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
     bounds: tuple[float, float] | None
     needed: int | None  # rows that are still needed, about
-    until: str | None  # when they will have come at the present rate
+    forecast: VerdictForecast | None  # how many more, and how long that takes
     n: int
     margin: float
     kind: str  # of the evidence

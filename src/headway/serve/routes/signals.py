@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Literal
 
-from headway.nouns import InvalidInput, Signal
+from headway.nouns import Signal, errors
 from headway.serve.endpoints import Call, Reply, endpoint, strict
 from headway.serve.wire import SignalBatch, Signals, SignalsAnswer
 
@@ -133,5 +133,7 @@ async def _store(call: Call, rows: list[Signal], *, early: bool = False) -> int:
 def _idempotency(call: Call) -> str:
     key = call.header("idempotency-key")
     if len(key) > _MOST_KEY or not key.isprintable():
-        raise InvalidInput("The Idempotency-Key cannot be used.", code="bad_key", hint="Use up to 200 characters.")
+        raise errors.InvalidInput(
+            "The Idempotency-Key cannot be used.", code="bad_key", hint="Use up to 200 characters."
+        )
     return key

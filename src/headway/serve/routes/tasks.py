@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.nouns import TaskStatus, UnknownName, did_you_mean
+from headway.nouns import TaskStatus, errors
 from headway.observe import Job
 from headway.serve.endpoints import Call, endpoint, strict
 from headway.serve.wire import matching
@@ -34,7 +34,9 @@ def task(call: Call) -> TaskStatus:
     project, name = call.server.project, call.params["task"]
     settings, known = project.settings.task(name), project.tasks()
     if name not in known:
-        raise UnknownName(f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=did_you_mean(name, known))
+        raise errors.UnknownName(
+            f"Nothing was decided for {name!r} yet.", code="unknown_task", hint=errors.did_you_mean(name, known)
+        )
     return _task(call, task_status(project, settings))
 
 
@@ -84,5 +86,5 @@ def job(call: Call) -> Job:
     """One job."""
     number = call.params["job"]
     if not (number.isascii() and number.isdigit() and len(number) < 18):
-        raise UnknownName(f"There is no job {number[:40]!r}.", code="unknown_job")
+        raise errors.UnknownName(f"There is no job {number[:40]!r}.", code="unknown_job")
     return call.server.jobs.get(int(number))

@@ -159,7 +159,6 @@ class TallyLearner:
 
 def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None, **prefer: int) -> str:
     """A policy of the family as a candidate; its reference."""
-    from headway.project import publish_policy
 
     settings = project.settings.task(task)
     learned = Learned(
@@ -175,7 +174,7 @@ def publish(project: Any, task: str, *, weight: float = 1.0, heads: Any = None, 
             "prefer": prefer,
         },
     )
-    return publish_policy(project, learned, task=task, kind="factored", encoder="", seed=0, why="made by a test").ref
+    return project.publish(learned, task=task, kind="factored", encoder="", seed=0, why="made by a test").ref
 
 
 def learned(project: Any, weight: float = 1.0) -> str:

@@ -14,12 +14,12 @@ from torch import Tensor
 from headway.kits.grow import metrics
 from headway.kits.grow.collect import draw
 from headway.kits.grow.commands.evaluate import load_policy
+from headway.kits.grow.commands.grow import measured
 from headway.kits.grow.morph import comparison
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
+from headway.kits.grow.morph.blueprints import OPS, SPACE
 from headway.kits.grow.morph.comparison import compared, markdown, page, summarised
 from headway.kits.grow.morph.evaluate import EpisodeTable, lanes, played, policy_chooser, shown_episode, without
-from headway.kits.grow.morph.space import OPS, SPACE
-from headway.kits.grow.morph.speed import measured
 from headway.kits.grow.morph.world import MorphWorld
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.shapes import RecurrentShape

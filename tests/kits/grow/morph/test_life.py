@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from headway.kits.grow.factored.space import Factored
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, OPS, SLOTS, SPACE
 from headway.kits.grow.morph.host import TRUNK
 from headway.kits.grow.morph.lifecycle import EMBARGO, GATES, TRANSITIONS, SeedStage, Slots, allowed, curved
 from headway.kits.grow.morph.operations import advance_alpha, apply, pass_epoch
@@ -23,7 +23,6 @@ from headway.kits.grow.morph.reward import (
     shaping,
     shapley,
 )
-from headway.kits.grow.morph.space import OPS, SPACE
 
 CPU = torch.device("cpu")
 PLENTY = torch.full((1,), 10**6)

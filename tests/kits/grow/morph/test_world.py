@@ -9,14 +9,13 @@ import torch
 from headway.kits.grow.factored.draw import check_masks
 from headway.kits.grow.morph import recording
 from headway.kits.grow.morph.baselines import BASELINES, random_valid
-from headway.kits.grow.morph.blueprints import EMPTY
+from headway.kits.grow.morph.blueprints import EMPTY, OPS, SPACE
 from headway.kits.grow.morph.epoch import learn_hosts
 from headway.kits.grow.morph.evaluate import played
 from headway.kits.grow.morph.host import amplitude
 from headway.kits.grow.morph.lifecycle import SeedStage
 from headway.kits.grow.morph.observation import BASE, FEEDBACK, NAMES_OF_FEATURES, PER_SLOT
 from headway.kits.grow.morph.reward import PENALTY
-from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
 
 SMALL = {"minibatches": 1, "batch": 8, "horizon": 6}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, executable, renders, verb
-from headway.nouns import InvalidInput
+from headway.cli import Output, Session, renders, verb
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.agents.connect import ConfigFile
@@ -58,13 +58,13 @@ def _files(session: Session, agent: str, task: str, place: Path | None) -> list[
     from headway.kits.agents import connect as configuration
 
     project = str(session.folder.resolve())
-    server = [str(executable.program_file()), "-C", project, "mcp"]
+    server = [str(session.script), "-C", project, "mcp"]
     if agent == "codex":
         return configuration.codex(place or Path.home() / ".codex", server)
     folder = place or Path()
     if agent == "cursor":
         return configuration.cursor(folder, server)
-    hook = f"{quote(str(executable.program_file()))} -C {quote(project)} hook --task {quote(task)} --latest"
+    hook = f"{quote(str(session.script))} -C {quote(project)} hook --task {quote(task)} --latest"
     return configuration.claude(folder, server, hook)
 
 
@@ -130,14 +130,14 @@ def _base_url(session: Session, settings: Settings, task: str) -> AgentConnectio
     declared = settings.tasks.get(task)
     actions = () if declared is None else declared.actions
     if not set(actions) & set(settings.upstreams):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The task {task!r} has no action that is an upstream, so there is no model server to pass requests to.",
             code="no_upstream",
             hint="Declare a table [upstreams.NAME] with url and model in headway.toml for each of its actions.",
         )
     running = running_url(session.folder / ".headway")
     url = running or f"http://{settings.server.host}:{settings.server.port}"
-    start = session.command("headway up").replace("headway", executable.program(), 1)
+    start = session.typed("headway up")
     example = next((name for name in _signals(declared) if not is_cost(name)), _signals(declared)[0])
     asked = {"model": f"headway/{task}", "messages": [{"role": "user", "content": "Hello"}]}
     steps = [

@@ -12,7 +12,7 @@ import click
 
 from headway.cli import Output, Session, renders, verb
 from headway.kits.agents.events import HookReport, read
-from headway.nouns import HeadwayError, InvalidInput, UnknownName
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -25,6 +25,7 @@ _LATEST_S = 24 * 3600.0
     "hook",
     """echo '{"session_id": "abc", "tests_passed": true}' | headway hook --task route""",
     "headway hook --task next-action --latest",
+    waits=True,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.option("--task", help="The task of the decision; the JSON may name it too.")
@@ -53,9 +54,11 @@ def hook(
     try:
         extra = click.get_current_context().args
         if extra:
-            raise InvalidInput(f"{extra[0][:60]!r} is not an option.", code="usage", hint="See headway hook --help")
+            raise errors.InvalidInput(
+                f"{extra[0][:60]!r} is not an option.", code="usage", hint="See headway hook --help"
+            )
         _store(session, read(_input(), tests), task, decision, latest, rater)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         session.out.error(error)
         return int(strict)
     except Exception as error:  # noqa: BLE001 — an unexpected error must not stop the agent
@@ -67,11 +70,11 @@ def hook(
 def _input() -> object:
     raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
-        raise InvalidInput("The hook's input is larger than 16 MB.", code="bad_hook")
+        raise errors.InvalidInput("The hook's input is larger than 16 MB.", code="bad_hook")
     try:
         return json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The hook's input is not JSON: {str(error)[:200]}.",
             code="bad_hook",
             hint="`headway hook --help` shows the accepted formats.",
@@ -111,7 +114,7 @@ def _subject(project: Project, report: HookReport, task: str | None, decision: s
     if named is not None:
         return named
     if task is None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "The hook names neither a decision nor a task.",
             code="no_subject",
             hint="Add --task, or name the decision in the JSON or with --decision.",
@@ -124,7 +127,7 @@ def _subject(project: Project, report: HookReport, task: str | None, decision: s
     newest: list[Any] = project.query.latest(known, 1) if latest else []
     if newest and project.clock() - newest[0].at < _LATEST_S:
         return str(newest[0].id)
-    raise UnknownName(
+    raise errors.UnknownName(
         f"No decision of {known!r} belongs to the session {(report.session or '')[:80]!r}.",
         code="unknown_decision",
         hint="Decide with episode set to the session's id, or use --latest.",

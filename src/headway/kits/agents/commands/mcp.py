@@ -7,7 +7,7 @@ import click
 from headway.cli import Session, verb
 
 
-@verb("mcp", "headway mcp", "headway -C demo mcp --no-signal")
+@verb("mcp", "headway mcp", "headway -C demo mcp --no-signal", waits=True)
 @click.option("--no-signal", is_flag=True, help="Omit the tool `signal`, so that the agent cannot judge itself.")
 def mcp(session: Session, no_signal: bool) -> None:
     """Offer the project to a coding agent as tools.

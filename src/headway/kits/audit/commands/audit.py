@@ -12,13 +12,13 @@ import click
 
 from headway.cli import Output, Session, document_of, pairs, renders, verb
 from headway.files import write_whole
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.audit.audit import Audit
 
 NOT_BETTER = 3
-FORMATS = ("litellm", "langfuse", "growthbook", "tensorzero", "openai", "columns")
+FORMATS = ("litellm", "langfuse", "growthbook", "tensorzero", "lynkr", "openai", "columns")
 
 
 @verb(
@@ -67,16 +67,16 @@ def audit(session: Session, logs: tuple[Path, ...], form: str | None, check: boo
     """
     from headway.kits.audit.audit import audit_files
     from headway.kits.audit.page import audit_page
-    from headway.prove import report
+    from headway.prove import page_as
 
     html, markdown = given.pop("html"), given.pop("markdown")
     command = _command(logs, form, given)
     audited = audit_files(logs, form=form, options=_options(given), command=command)
     page = audit_page(audited)
     written = {}
-    for kind, path, write in (("html", html, report.html), ("markdown", markdown, report.markdown)):
+    for kind, path in (("html", html), ("markdown", markdown)):
         if path is not None:
-            write_whole(path, write(page).encode())
+            write_whole(path, page_as(kind, page).encode())
             written[kind] = str(path)
     session.show(AuditPage(audit=audited, written=written))
     if audited.missing or "html" in written:
@@ -95,7 +95,7 @@ def _options(given: Mapping[str, Any]) -> Any:
         try:
             missing = float(missing)
         except ValueError:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"--missing {missing!r} is not known.",
                 code="bad_pair",
                 hint='Write --missing "worst case", --missing "at random", or what a missing reward is worth.',
@@ -175,12 +175,12 @@ class AuditPage:
 @renders(AuditPage)
 def _audit(out: Output, shown: AuditPage) -> None:
     from headway.kits.audit.page import audit_page
-    from headway.prove import report
+    from headway.prove import page_as
 
     page = audit_page(shown.audit)
     if shown.written:
         out.line(f"{page.word.upper()}: {page.headline}")
     else:
-        out.line(report.text(page).rstrip())
+        out.line(page_as("text", page).rstrip())
     for name in shown.written.values():
         out.line(f"{name} written.")

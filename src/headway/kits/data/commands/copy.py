@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, renders, verb
-from headway.nouns import UnknownName
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.data.copy_store import Copied
@@ -37,8 +37,7 @@ def copy(session: Session, source: str, target: str) -> None:
         check_apart(*stores)
         for store in stores:
             stack.enter_context(store.lock("project"))  # no loop settles or learns at the same time
-        progress = stack.enter_context(session.out.progress())
-        copied = write(*stores, progress=progress)
+        copied = write(*stores, progress=session.out.progress)
     first, second = stores
     session.show(CopiedStore(source=first.name, target=second.name, engine=second.engine, copied=copied))
     session.next("headway doctor")
@@ -84,7 +83,7 @@ def _open(session: Session, place: str, *, create: bool) -> Database:
     if create:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     elif not file.is_file():
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no store at {place!r}.",
             code="no_store",
             hint="Name a project folder, an SQLite file or a postgresql:// URL.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Output, Session, known, parse_time, renders, task_argument, verb, written
-from headway.nouns import SOURCES, UnknownName, load
+from headway.nouns import SOURCES, load
 
 if TYPE_CHECKING:
     from headway.kits.data.training_rows import TransformReport
@@ -64,22 +63,19 @@ def export(
     with session.project() as project:
         for task in tasks:
             project.settings.task(task)
-        for task in tasks or project.tasks():
-            with suppress(UnknownName):  # recorded once, no longer declared: exported as stored
-                project.settle(task)
-        with session.out.progress() as progress:
-            manifest = write(
-                project.database,
-                project.query,
-                out,
-                wanted,
-                format=kind,
-                writer=writer,
-                now=project.clock(),
-                version=version("headway"),
-                overwrite=force,
-                progress=progress,
-            )
+        session.settle(project, *(tasks or project.tasks()))
+        manifest = write(
+            project.database,
+            project.query,
+            out,
+            wanted,
+            format=kind,
+            writer=writer,
+            now=project.clock(),
+            version=version("headway"),
+            overwrite=force,
+            progress=session.out.progress,
+        )
     session.show(ExportedFile(file=str(out), format=kind, manifest=manifest))
     session.next("headway data stats")
 
@@ -124,8 +120,8 @@ def transform(session: Session, task: str, out: Path, mined: bool, trust: tuple[
     """Write the input of `learn`: one JSON object per row with its part of the split, without leaky fields."""
     from headway.kits.data.training_rows import transform as write
 
-    with session.project() as project, session.out.progress() as progress:
-        report = write(project, task, out, mined=mined, trust=trust, overwrite=force, progress=progress)
+    with session.project() as project:
+        report = write(project, task, out, mined=mined, trust=trust, overwrite=force, progress=session.out.progress)
     session.show(report)
     session.next(f"headway learn {task}")
 

@@ -67,7 +67,7 @@ def import_(
 
     columns = pairs(mapping, "column")
     named = [name.strip() for name in candidates.split(",") if name.strip()]
-    with session.project(create=not dry_run) as project, session.out.progress() as progress:
+    with session.project(create=not dry_run) as project:
         reports = [
             import_file(
                 project,
@@ -78,11 +78,11 @@ def import_(
                 candidates=named,
                 dry_run=dry_run,
                 on_error=on_error,
-                progress=progress,
+                progress=session.out.progress,
             )
             for path in files
         ]
-        imported = _reported(project, reports)
+        imported = _reported(session, project, reports)
     return _finish(session, imported)
 
 
@@ -101,7 +101,7 @@ def mine(session: Session, paths: tuple[Path, ...], task: str | None, dry_run: b
 
     files = list(_journals(paths))
     reports = []
-    with session.project(create=not dry_run) as project, session.out.progress() as progress:
+    with session.project(create=not dry_run) as project:
         for path in files:
             detected = detect(path, project.catalogue.all_formats())
             if not detected.weak:
@@ -111,10 +111,16 @@ def mine(session: Session, paths: tuple[Path, ...], task: str | None, dry_run: b
                 continue
             reports.append(
                 import_file(
-                    project, path, format=detected.name, task=task, dry_run=dry_run, on_error="skip", progress=progress
+                    project,
+                    path,
+                    format=detected.name,
+                    task=task,
+                    dry_run=dry_run,
+                    on_error="skip",
+                    progress=session.out.progress,
                 )
             )
-        imported = _reported(project, reports)
+        imported = _reported(session, project, reports)
     return _finish(session, imported)
 
 
@@ -126,8 +132,10 @@ def _journals(paths: Iterable[Path]) -> Iterable[Path]:
             yield path
 
 
-def _reported(project: Project, reports: list[ImportReport]) -> Imported:
+def _reported(session: Session, project: Project, reports: list[ImportReport]) -> Imported:
     tasks = sorted({name for report in reports for name in report.tasks})
+    if any(not report.dry_run and (report.stored or report.late) for report in reports):
+        session.settle(project, *tasks)
     return Imported(reports=reports, counted={name: project.rewards(name).signals for name in tasks})
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb, written
-from headway.nouns import Decision, Outcome, Status, UnknownName, document, rfc3339
+from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb
+from headway.nouns import Decision, Outcome, Status, document, errors, rfc3339
 
 if TYPE_CHECKING:
     from headway.observe import Counts
@@ -32,11 +32,9 @@ def stats(session: Session, task: str | None) -> None:
         if task is not None:
             project.settings.task(task)
         for name in project.tasks() if task is None else [task]:
-            with suppress(UnknownName):  # recorded once, no longer declared: counted as stored
-                project.settle(name)
             tasks[name], actions[name] = project.query.counts(name), project.query.by_action(name)
             session.synthetic(project, name)
-            with suppress(UnknownName):
+            with suppress(errors.UnknownName):
                 leaky[name] = project.leaks(name)
         start = _first_step(project)
     session.show(RecordedTasks(tasks=tasks, actions=actions, leaks=leaky))
@@ -72,8 +70,8 @@ _TASKS = RecordTable[tuple[str, "Counts"]](
     Column.value("signals", lambda row: row[1].signals),
     Column.value("episodes", lambda row: row[1].episodes),
     *(_status(name) for name in ("rewarded", "failed", "censored", "pending")),
-    Column.text("first", lambda row: written.day(row[1].first_at)),
-    Column.text("last", lambda row: written.day(row[1].last_at)),
+    Column.time("first", lambda row: row[1].first_at, day=True),
+    Column.time("last", lambda row: row[1].last_at, day=True),
 )
 
 
@@ -113,7 +111,6 @@ def log(session: Session, task: str | None, count: int, status: str | None) -> N
     with session.project() as project:
         if task is not None:
             project.settings.task(task)
-            project.settle(task)
         found = all_decisions(project.database, DecisionFilter(task=task, status=status))
         decisions = tuple(_logged(decision, outcome) for decision, outcome in islice(found, count))
         start = "" if decisions else _first_step(project) if task is None else project.next_step(task).command
@@ -170,7 +167,7 @@ _LOG = RecordTable[LoggedDecision](
     Column.text("source", lambda row: row.source),
     Column.text("outcome", lambda row: row.status),
     Column.value("reward", lambda row: row.reward),
-    Column.text("text", lambda row: written.short(row.text)),
+    Column.text("text", lambda row: row.text, limit=40),
 )
 
 
@@ -190,6 +187,7 @@ def leaks(session: Session, task: str, mined: bool) -> int:
     Exit status 1 if there is such a field. `headway learn` leaves them out.
     """
     with session.project() as project:
+        session.settle(project, task)
         checked = TaskLeaks(task=task, leaks=project.leaks(task, mined=mined))
     session.show(checked)
     session.next(f"headway learn {task}")

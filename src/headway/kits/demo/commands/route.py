@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, document_of, picture, render, renders, verb, written
-from headway.nouns import Evidence, InvalidInput, MissingExtra
+from headway.cli import Column, Output, RecordTable, Session, document_of, plot_figure, render, renders, verb, written
+from headway.nouns import Evidence, errors
 
 if TYPE_CHECKING:
     from headway.kits.demo.routing import RoutingPrompt, RoutingWorld
@@ -81,21 +81,18 @@ def _loop(
 ) -> tuple[str, Verdict, dict[str, float]]:
     """Play the four steps; returns the policy, its proof, and the true values."""
     started = time.perf_counter()
-    with say.progress() as progress:
-        for done in play(project, world, n, seed):
-            progress("play", done, n)
+    for done in play(project, world, n, seed):
+        say.progress("play", done, n)
     seconds = time.perf_counter() - started
     say.line(f"1. decide, signal  {n:,} synthetic decisions, logged with their probabilities, in {seconds:.1f} s")
-    with say.progress() as progress:
-        policy = project.learn(TASK, seed=seed, progress=progress)
+    policy = project.learn(TASK, seed=seed, progress=say.progress)
     say.line(f"2. learn           {policy}, from the decisions that are not held out for proof")
-    with say.progress() as progress:
-        proof = project.prove(policy, progress=progress)
+    proof = project.prove(policy, progress=say.progress)
     truth = true_values(project, world, policy, seed)
     say.line("3. prove")
     render(say, proof)
     if proof.passed:
-        project.promote(policy, because=proof)
+        project.promote(policy, because=proof, at_once=True)
         say.line(f"4. promote         {TASK} now {policy} (was uniform@0)")
     else:
         say.line(f"4. promote         not done: {policy} is not proven better")
@@ -158,7 +155,7 @@ def _played(out: Output, demo: PlayedDemo) -> None:
     _TRUTH.print(out, demo.truth.items())
     where = "inside" if demo.inside else "outside"
     bounds = written.interval(demo.estimate.low, demo.estimate.high)
-    out.line(f"True uplift {written.signed(demo.uplift)}: {where} the interval {bounds} estimated from the log.")
+    out.line(f"True uplift {demo.uplift:+.3f}: {where} the interval {bounds} estimated from the log.")
     out.line(f"Plot: {demo.plot}" if demo.plot else f"No plot: {demo.why_no_plot}")
 
 
@@ -216,10 +213,10 @@ def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) ->
     assert proof.evidence is not None
     try:
         demo_picture(path, proof.evidence, truth, policy)
-    except MissingExtra as error:
+    except errors.MissingExtra as error:
         return None, str(error)
     except OSError as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{path} cannot be written: {error.strerror}.", code="file_error", hint="Choose another folder with --out."
         ) from error
     return str(path), ""
@@ -227,7 +224,7 @@ def draw(path: Path, proof: Verdict, truth: Mapping[str, float], policy: str) ->
 
 def demo_picture(path: Path, evidence: Evidence, truth: Mapping[str, float], policy: str) -> None:
     """Left: how the proof grew with the log. Right: what each policy earns, estimated and true."""
-    figure = picture.figure(figsize=(11, 4.4), dpi=150, layout="constrained")
+    figure = plot_figure(figsize=(11, 4.4), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
     _growth(left, evidence, truth[policy] - truth["uniform@0"])
     _values(right, evidence, truth, policy)
@@ -239,21 +236,17 @@ def demo_picture(path: Path, evidence: Evidence, truth: Mapping[str, float], pol
 
 def _growth(axes: Any, evidence: Evidence, uplift: float) -> None:
     rows, mean, low, high = zip(*evidence.curve, strict=True)
-    axes.fill_between(
-        rows, low, high, color=picture.BLUE, alpha=0.14, linewidth=0, label="what the gate leaves possible"
-    )
-    axes.plot(rows, mean, color=picture.BLUE, linewidth=2, label="estimated uplift")
-    axes.plot(rows, low, color=picture.BLUE, linewidth=1)
-    axes.axhline(0.0, color=picture.INK, linewidth=1)
-    axes.axhline(
-        uplift, color=picture.GREEN, linewidth=1.5, linestyle=(0, (5, 3)), label="true uplift (known in this world)"
-    )
+    axes.fill_between(rows, low, high, color="C0", alpha=0.14, linewidth=0, label="what the gate leaves possible")
+    axes.plot(rows, mean, color="C0", linewidth=2, label="estimated uplift")
+    axes.plot(rows, low, color="C0", linewidth=1)
+    axes.axhline(0.0, color="C4", linewidth=1)
+    axes.axhline(uplift, color="C2", linewidth=1.5, linestyle=(0, (5, 3)), label="true uplift (known in this world)")
     passed = next((row for row, bound in zip(rows, low, strict=True) if bound > evidence.margin), None)
     if passed is not None:
-        axes.axvline(passed, color=picture.GREY, linewidth=1, linestyle=":")
+        axes.axvline(passed, color="C3", linewidth=1, linestyle=":")
         axes.annotate(
             f"proven after {passed:,} decisions", (passed, axes.get_ylim()[1]), xytext=(5, -4),
-            textcoords="offset points", va="top", color=picture.INK, fontsize=9.5,
+            textcoords="offset points", va="top", color="C4", fontsize=9.5,
         )  # fmt: skip
     axes.set_xlabel("logged decisions that learning never saw")
     axes.set_ylabel("uplift in reward per decision")
@@ -271,21 +264,21 @@ def _values(axes: Any, evidence: Evidence, truth: Mapping[str, float], policy: s
     for name, place in zip(names, places, strict=True):
         estimate = estimates.get(name)
         if estimate is not None:
-            colour = picture.BLUE if name == policy else picture.GREY
+            colour = "C0" if name == policy else "C3"
             axes.plot(
                 [estimate.low, estimate.high], [place, place], color=colour, linewidth=3.5, solid_capstyle="round"
             )
             axes.plot(estimate.value, place, "o", color=colour, markersize=8, zorder=3)
-        axes.plot(truth[name], place, "D", color=picture.GREEN, markersize=6.5, markerfacecolor="white", zorder=4)
+        axes.plot(truth[name], place, "D", color="C2", markersize=6.5, markerfacecolor="white", zorder=4)
         axes.annotate(
             f"{truth[name]:.3f}", (truth[name], place), xytext=(0, 9), textcoords="offset points",
-            ha="center", fontsize=9, color=picture.GREEN,
+            ha="center", fontsize=9, color="C2",
         )  # fmt: skip
     axes.set_yticks(places, names)
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.set_xlabel("reward per decision")
-    axes.plot([], [], "o-", color=picture.GREY, linewidth=3.5, label="estimate, 95% interval")
-    axes.plot([], [], "D", color=picture.GREEN, markerfacecolor="white", label="truth")
+    axes.plot([], [], "o-", color="C3", linewidth=3.5, label="estimate, 95% interval")
+    axes.plot([], [], "D", color="C2", markerfacecolor="white", label="truth")
     axes.legend(frameon=False, loc="lower right", fontsize=9.5)
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=6)

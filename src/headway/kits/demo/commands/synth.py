@@ -24,8 +24,8 @@ def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None
     from headway.kits.demo.synth import WORLDS, synthesise
 
     with session.project(create=True) as project:
-        with session.out.progress() as progress:
-            report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=progress)
+        report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=session.out.progress)
+        session.settle(project, task)
         session.synthetic(project, task)
     session.show(SyntheticLog(**asdict(report)))
     session.next(f"headway {'rewards analyze' if world in WORLDS else 'learn'} {task}")

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, picture, renders, verb, written
+from headway.cli import Output, Session, plot_figure, renders, verb, written
 from headway.files import open_regular
-from headway.kits.grow.morph.space import SPACE
-from headway.kits.grow.policy import RecurrentPolicy, read
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
-from headway.nouns import Damaged, InvalidInput, MissingExtra, rfc3339
+from headway.nouns import errors, rfc3339
 
 if TYPE_CHECKING:
     from headway.kits.grow.morph.comparison import WayComparison
     from headway.kits.grow.morph.evaluate import EpisodeLanes
+    from headway.kits.grow.policy import RecurrentPolicy
 
 _EPISODES = 4  # that the page shows step by step
 _HOSTS = click.option("--hosts", type=click.IntRange(2, 4096), default=64, show_default=True, help="How many hosts.")
@@ -63,14 +62,13 @@ def evaluate(
 
     loaded = named_policies(session, policies)
     begun = time.perf_counter()
-    with session.out.progress() as progress:
-        comparison = compared(
-            {"learned": [partial(policy_chooser, policy) for policy in loaded.values()]},
-            seed=seed, hosts=hosts, device=device, source=source, progress=progress,
-        )  # fmt: skip
-        first = policy_chooser(next(iter(loaded.values())))
-        episodes = lanes(first, seed=seed, hosts=_EPISODES, source=source)
-        pages, missing = _written(report, comparison, episodes[0])
+    comparison = compared(
+        {"learned": [partial(policy_chooser, policy) for policy in loaded.values()]},
+        seed=seed, hosts=hosts, device=device, source=source, progress=session.out.progress,
+    )  # fmt: skip
+    first = policy_chooser(next(iter(loaded.values())))
+    episodes = lanes(first, seed=seed, hosts=_EPISODES, source=source)
+    pages, missing = _written(report, comparison, episodes[0])
     _keep(session, policies, comparison, episodes)
     session.show(
         GrowComparison(
@@ -101,11 +99,10 @@ def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, so
 
     loaded = named_policies(session, (policy,))[policy]
     begun = time.perf_counter()
-    with session.out.progress() as progress:
-        comparison = compared(
-            {name: [make] for name, make in without(loaded).items()},
-            seed=seed, hosts=hosts, baselines=(), device=device, source=source, progress=progress,
-        )  # fmt: skip
+    comparison = compared(
+        {name: [make] for name, make in without(loaded).items()},
+        seed=seed, hosts=hosts, baselines=(), device=device, source=source, progress=session.out.progress,
+    )  # fmt: skip
     session.show(
         GrowComparison(
             policies=(policy,), comparison=comparison, report=None, missing="", seconds=time.perf_counter() - begun
@@ -148,7 +145,7 @@ def _written(report: Path | None, comparison: WayComparison, episode: EpisodeLan
         frontier_picture(report / "frontier.png", comparison)
         lanes_picture(report / "episode.png", episode)
         pictures = (report / "frontier.png", report / "episode.png")
-    except MissingExtra as error:
+    except errors.MissingExtra as error:
         missing = str(error)
     write_report(report, comparison, pictures)
     return str(report), missing
@@ -188,7 +185,7 @@ def _compared(out: Output, done: GrowComparison) -> None:
     rows = []
     for row in compared.ways:
         mean, low, high = compared.differences.get(row.way, (0.0, 0.0, 0.0))
-        apart = "" if row.way == first else f"{written.signed(mean)} {written.interval(low, high)}"
+        apart = "" if row.way == first else f"{mean:+.3f} {written.interval(low, high)}"
         means = (written.number(row.test_accuracy), written.number(row.rent), f"{row.parameters:,.0f}")
         rows.append((row.way, written.number(row.net), written.interval(row.low, row.high), *means, apart))
     header = ("way", "net", "95% interval", "test accuracy", "rent", "parameters", f"{first} is better by")
@@ -201,10 +198,10 @@ def _compared(out: Output, done: GrowComparison) -> None:
 
 def frontier_picture(path: Path, comparison: WayComparison) -> None:
     """Test accuracy against parameters, and net accuracy with its interval."""
-    figure = picture.figure(figsize=(11.0, 4.2), dpi=140, layout="constrained")
+    figure = plot_figure(figsize=(11.0, 4.2), dpi=140, layout="constrained")
     left, right = figure.subplots(1, 2)
     for place, row in enumerate(comparison.ways):
-        colour = picture.GREY if place else picture.BLUE
+        colour = "C3" if place else "C0"
         left.scatter(row.parameters, row.test_accuracy, s=60, color=colour, zorder=3)
         left.annotate(row.way, (row.parameters, row.test_accuracy), (6, 4), textcoords="offset points", fontsize=9)
         reach = [[row.net - row.low], [row.high - row.net]]
@@ -225,24 +222,24 @@ def lanes_picture(path: Path, episode: EpisodeLanes) -> None:
     from headway.kits.grow.morph.lifecycle import SeedStage
 
     slots = episode.stages.shape[1]
-    figure = picture.figure(figsize=(11.0, 1.6 * slots + 1.8), dpi=140, layout="constrained")
+    figure = plot_figure(figsize=(11.0, 1.6 * slots + 1.8), dpi=140, layout="constrained")
     axes = figure.subplots(slots + 1, 1, sharex=True)
     for slot in range(slots):
         lane = axes[slot]
         alphas = episode.alphas[:, slot]
-        lane.fill_between(range(len(alphas)), alphas, step="mid", color=picture.BLUE, alpha=0.25)
-        lane.plot(episode.contributions[:, slot], color=picture.ORANGE, linewidth=1.5)
+        lane.fill_between(range(len(alphas)), alphas, step="mid", color="C0", alpha=0.25)
+        lane.plot(episode.contributions[:, slot], color="C1", linewidth=1.5)
         before = -1
         for epoch, stage in enumerate(episode.stages[:, slot].tolist()):
             if stage != before and stage != SeedStage.DORMANT:
                 blueprint = int(episode.blueprints[epoch, slot])
                 named = NAMES[blueprint] if stage == SeedStage.GERMINATED else SeedStage(stage).name.lower()
-                lane.axvline(epoch, color=picture.GREY, linewidth=0.8)
+                lane.axvline(epoch, color="C3", linewidth=0.8)
                 lane.text(epoch, 1.02, named, fontsize=7, rotation=30, ha="left", va="bottom")
             before = stage
         lane.set_ylim(-0.1, 1.0)
         lane.set_ylabel(f"r0c{slot}")
-    axes[-1].plot(episode.accuracy, color=picture.BLUE)
+    axes[-1].plot(episode.accuracy, color="C0")
     axes[-1].set_ylabel("accuracy")
     axes[-1].set_xlabel("epoch (blue: alpha, orange: contribution)")
     figure.savefig(path)
@@ -250,15 +247,17 @@ def lanes_picture(path: Path, episode: EpisodeLanes) -> None:
 
 def named_policies(session: Session, refs: tuple[str, ...]) -> dict[str, RecurrentPolicy]:
     """Policies by name: `recurrent@8743`, or a file NAME.safetensors with the shape in its header."""
+    from headway.kits.grow.morph.blueprints import SPACE
+
     if not refs:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "No policy was named.", code="nothing_named", hint="Name one, for example recurrent@8743, or a file."
         )
     loaded = {}
     for ref in refs:
         policy = load_policy(Path(ref)) if ref.endswith(".safetensors") else _registered(session, ref)
         if policy.space != SPACE:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{ref} does not act in the world morph: its heads are {', '.join(policy.space.names)}, "
                 f"not {', '.join(SPACE.names)}.",
                 code="bad_shape",
@@ -273,13 +272,19 @@ def _registered(session: Session, ref: str) -> RecurrentPolicy:
         digest = project.registry.find(ref)
         header = project.registry.header(digest)
         if header.family != "recurrent":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{ref} is of the family {header.family}, not recurrent.",
                 code="bad_shape",
                 hint="Name a policy of `headway grow train`.",
             )
         header, tensors = project.registry.load(digest, task=header.task)
-    return read(header.knobs, tensors, header.extra)
+    return _read(header.knobs, tensors, header.extra)
+
+
+def _read(knobs: Any, tensors: Any, extra: Any) -> RecurrentPolicy:
+    from headway.kits.grow.policy import read
+
+    return read(knobs, tensors, extra)
 
 
 def load_policy(path: Path) -> RecurrentPolicy:
@@ -291,9 +296,9 @@ def load_policy(path: Path) -> RecurrentPolicy:
         with safe_open(path, framework="numpy") as file:
             told = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 — not a mapping
-        return read(json.loads(told["knobs"]), tensors, json.loads(told["extra"]))
+        return _read(json.loads(told["knobs"]), tensors, json.loads(told["extra"]))
     except (OSError, KeyError, ValueError, SafetensorError) as error:
-        raise Damaged(
+        raise errors.Damaged(
             f"{str(path)!r} is not a policy: {error}.",
             code="bundle_damaged",
             hint="Name a policy of the project, for example recurrent@8743.",

@@ -1,18 +1,17 @@
-"""`headway grow`: the group of commands."""
+"""`headway grow`: the group of commands, and the speed of its world."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import click
 
-from headway.cli import Output, Session, Verbs, pairs, renders, typed, verb
+from headway.cli import Output, Session, Verbs, pairs, renders, verb
 from headway.kits.practice import show
 from headway.kits.runs import read_curves
-
-if TYPE_CHECKING:
-    from headway.kits.grow.morph.speed import StepSpeed
+from headway.nouns import Progress
 
 
 @click.group(
@@ -57,16 +56,15 @@ def train(
     settings: dict[str, Any] = {"mode": mode, "source": source}
     if device == "cuda":
         settings["device"] = device
-    given = {name: typed(value) for name, value in pairs(knobs, "knob").items()}
+    given = pairs(knobs, "knob", parsed=True)
     begun = time.perf_counter()
     again = f"headway grow train{f' {task}' if task else ''} --seed {seed}"
     with session.project(create=True) as project:
         try:
-            with session.out.progress() as progress:
-                done = practise(
-                    project, "morph", family="recurrent", task=task, seed=seed, steps=steps, device=device,
-                    resume=resume, settings=settings, progress=progress, **given,
-                )  # fmt: skip
+            done = practise(
+                project, "morph", family="recurrent", task=task, seed=seed, steps=steps, device=device,
+                resume=resume, settings=settings, progress=session.out.progress, **given,
+            )  # fmt: skip
         except KeyboardInterrupt:
             session.next(f"{again} --resume")
             raise
@@ -85,10 +83,7 @@ def train(
 @click.option("--seed", type=int, default=0, show_default=True)
 def bench(session: Session, hosts: int, steps: int, device: str, seed: int) -> None:
     """Measure whole steps with random valid actions over all blueprints, on one thread."""
-    from headway.kits.grow.morph.speed import measured
-
-    with session.out.progress() as progress:
-        speed = measured(hosts=hosts, steps=steps, device=device, seed=seed, progress=progress)
+    speed = measured(hosts=hosts, steps=steps, device=device, seed=seed, progress=session.out.progress)
     session.show(speed)
     session.next("headway grow train")
 
@@ -97,3 +92,48 @@ def bench(session: Session, hosts: int, steps: int, device: str, seed: int) -> N
 def _speed(out: Output, speed: StepSpeed) -> None:
     out.line(f"{speed.per_s:,.0f} env steps per second with {speed.hosts:,} hosts on {speed.device}.", style="bold")
     out.line(f"{speed.per_cpu_s:,.0f} per CPU second, {speed.steps} steps of all hosts, random valid actions.")
+
+
+_WARM = 12  # epochs before the clock starts: until seeds of every stage exist
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpeed:
+    """Env steps (hosts × steps) per second of wall time and of CPU time."""
+
+    hosts: int
+    steps: int
+    device: str
+    per_s: float
+    per_cpu_s: float
+
+
+def measured(
+    *, hosts: int, steps: int, device: str = "cpu", seed: int = 0, progress: Progress | None = None
+) -> StepSpeed:
+    """Time `steps` steps of `hosts` hosts on one thread."""
+    import torch
+
+    from headway.kits.grow.morph.baselines import random_valid
+    from headway.kits.grow.morph.world import MorphWorld
+
+    wait = torch.cuda.synchronize if device == "cuda" else int
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        world, choose = MorphWorld(hosts, device=device), random_valid(seed)
+        world.reset(seed)
+        for _ in range(_WARM):
+            world.step(choose(world))
+        wait()
+        begun, cpu = time.perf_counter(), time.process_time()
+        for step in range(steps):
+            world.step(choose(world))
+            if progress is not None:
+                progress("steps", step + 1, steps)
+        wait()
+        seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - cpu
+    finally:
+        torch.set_num_threads(threads)
+    total = hosts * steps
+    return StepSpeed(hosts=hosts, steps=steps, device=device, per_s=total / seconds, per_cpu_s=total / cpu_seconds)

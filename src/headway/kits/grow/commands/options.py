@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from headway.cli import OptionHook, Session, pairs
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 def _read_masks(_: Session, values: dict[str, Any]) -> None:
@@ -21,7 +21,7 @@ def _read_masks(_: Session, values: dict[str, Any]) -> None:
         try:
             masks[head] = json.loads(allowed)
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The mask of {head!r} is not JSON: {error}.",
                 code="bad_mask",
                 hint='Write names, or an object such as {"GROW": ["r0c0"]}.',

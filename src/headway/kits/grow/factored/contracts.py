@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headway.kits.grow.factored.draw import check_masks, draw
-from headway.kits.grow.factored.pipeline import FactoredPipeline
+from headway.kits.grow.factored.pipeline import FactoredPipeline, like
 from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Observations
 
 _ROWS = 6
@@ -156,7 +156,7 @@ def _stepped(
         allowed = {name: _numpy(mask) for name, mask in masks.items()}
         check_masks(space, allowed, world.count)
         actions = draw(space, even, allowed, [seed + 1000 * step + row for row in range(world.count)]).actions
-        result = world.step(_like(masks, actions))
+        result = world.step(like(masks, actions))
         observations, masks = result.observations, result.masks
         seen = _seen(world, observations, masks)
         for name in ("rewards", "terminated", "truncated"):
@@ -193,9 +193,3 @@ def _alike(one: list[dict[str, Any]], other: list[dict[str, Any]], message: str)
 
 def _numpy(values: Any) -> Any:
     return np.array(values.cpu() if hasattr(values, "cpu") else values)
-
-
-def _like(masks: Mapping[str, Any], actions: Any) -> Any:
-    """Actions in the form of the world's arrays: numpy's, or tensors of its device."""
-    some: Any = next(iter(masks.values()), None)
-    return some.new_tensor(actions.tolist()).long() if hasattr(some, "new_tensor") else actions

@@ -25,21 +25,18 @@ from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
 from headway.kits.grow.factored.space import Factored, Masks
 from headway.nouns import (
     Candidate,
-    Conflict,
     Decision,
     Detail,
     DrawnAction,
     DrawnHead,
     Floats,
-    HeadwayError,
-    InvalidInput,
     Situation,
-    decision_id,
+    errors,
+    ids,
     most_apart,
-    parse_decision_id,
 )
 from headway.observe import dumps, loads
-from headway.project import Ask, Considered, Details, Opened, Serving, named_id, situation_of, source_of
+from headway.project import Ask, Considered, Opened, Serving
 from headway.settings import TaskSettings
 
 KIT, HEADS = "core", "heads"  # where the details of a factored decision are
@@ -73,7 +70,7 @@ def decide(project: Opened, ask: Ask) -> tuple[Decision, bool]:
                 details={considered.decision.id: considered.details},
             )
             return stored, considered.is_new(stored)
-        except Conflict as error:
+        except errors.Conflict as error:
             again = error.code == "id_conflict" or (error.code == "step_conflict" and ask.details.get("step") is None)
             if not again or tried == _TRIES:
                 raise
@@ -82,15 +79,15 @@ def decide(project: Opened, ask: Ask) -> tuple[Decision, bool]:
 
 def consider(project: Opened, ask: Ask) -> Considered:
     """The decision that would be stored now, with its details."""
-    task, text, candidates, details = ask
+    task, _, candidates, details = ask
     if candidates is not None:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{task!r} is factored: its choices are the `heads` of headway.toml, not candidates.",
             code="bad_candidates",
             hint="Omit them. Masks say what is allowed now.",
         )
     settings = project.settings.task(task)
-    situation = situation_of(task, text, details, project.redact)
+    situation = ask.situation(project.redact)
     turn = _turn(project, settings, situation)
     body = loads(turn.serving.config)
     acting = _acts(turn.serving)
@@ -98,7 +95,7 @@ def consider(project: Opened, ask: Ask) -> Considered:
     observations = observation_of(acting.policy, situation.state, body["state"])
     seed = project.seeds.next() if project.seeds is not None else int.from_bytes(os.urandom(8), "little")
     drawn, opinions = acting.act(observations, turn.memory, masks, (seed,))
-    decision = _decision(project, turn, replace(situation, step=turn.step), space, drawn, seed, details)
+    decision = _decision(project, turn, replace(situation, step=turn.step), space, drawn, seed, ask)
     if situation.episode is not None and turn.step is not None and acting.policy.memory_width:
         memories(project).keep(task, situation.episode, KeptMemory(decision.id, turn.step, opinions.memory))
     beside = _document(space, masks, drawn, details.get("masks"))
@@ -131,7 +128,7 @@ def _as_stored(project: Opened, settings: TaskSettings, decision: Decision) -> S
     known = stored.get(key)
     if known is None:
         if decision.claimed:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The episode {decision.situation.episode!r} was decided elsewhere and imported.",
                 code="episode_conflict",
                 hint="Use another episode name.",
@@ -162,12 +159,12 @@ def _check_step(situation: Situation, expected: int | None) -> None:
     if expected is None or step is None or step == expected:
         return
     if step < expected:
-        raise Conflict(
+        raise errors.Conflict(
             f"Step {step} of the episode {situation.episode!r} is already decided.",
             code="step_conflict",
             hint=f"The next step is {expected}; omit `step` to use it.",
         )
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"The step is {step}, but the next step of the episode {situation.episode!r} is {expected}.",
         code="bad_step",
         hint="A policy with a memory needs every observation; omit `step` to use the next one.",
@@ -181,13 +178,13 @@ def _decision(
     space: Factored,
     drawn: Drawn,
     seed: int,
-    details: Details,
+    ask: Ask,
 ) -> Decision:
     now = round(project.clock() * 1e6) / 1e6  # as the store keeps it
     action = space.name(drawn.actions[0].tolist())
     floor = _acts(turn.serving).floor
     return Decision(
-        id=named_id(project.query, situation.task, details) or decision_id(now),
+        id=ask.named_id(project) or ids.decision(now),
         situation=situation,
         candidates=(Candidate(action),),
         probabilities=(),  # of all combinations: not stored; those of each head are in the details
@@ -200,21 +197,21 @@ def _decision(
         exploration=f"policy, floor {floor:g} per head" if floor else "policy",
         seed=seed,
         at=now,
-        source=source_of(project, details),
+        source=ask.source(project),
         state_seq=turn.serving.state_seq,
-        key=details.get("key", ""),
+        key=ask.details.get("key", ""),
     )
 
 
 def _earlier(project: Opened, ask: Ask) -> Decision | None:
     """The stored decision of the caller's own id; Conflict if it was another request."""
-    identifier = named_id(project.query, ask.task, ask.details)
+    identifier = ask.named_id(project)
     if identifier is None:
         return None
     stored = project.query.find(identifier)
     if stored is None:
         return None
-    situation, before = situation_of(ask.task, ask.text, ask.details, project.redact), stored.situation
+    situation, before = ask.situation(project.redact), stored.situation
     asked = loads(project.query.details(stored.id, KIT).get(HEADS, b"{}").decode()).get("asked")
     same = (
         (before.task, before.text, before.episode, before.role) == (
@@ -224,7 +221,7 @@ def _earlier(project: Opened, ask: Ask) -> Decision | None:
         and stored.key == ask.details.get("key", "")
     )  # fmt: skip
     if not same:
-        raise Conflict(
+        raise errors.Conflict(
             f"The id {stored.id!r} belongs to another decision.",
             code="id_conflict",
             hint="Use a fresh id for a new decision; repeat the same request to read the stored one.",
@@ -265,7 +262,7 @@ def heads(project: Opened, decision: str) -> tuple[DrawnHead, ...]:
 
     project.heads(pick.id)[0].propensity      # of the lead; their product is pick.propensity
     """
-    data = project.query.details(parse_decision_id(decision), KIT).get(HEADS)
+    data = project.query.details(ids.parse_decision(decision), KIT).get(HEADS)
     return () if data is None else _heads(data)
 
 
@@ -310,7 +307,7 @@ def explain(project: Opened, decision: Decision) -> dict[str, Any]:
     else:
         try:
             why, again = replay(project, decision)[2], True
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             why, again = f"not known any more: {error.message}", False
     return {"heads": {head.name: head for head in drawn}, "why": why, "asked_again": again}
 
@@ -326,7 +323,7 @@ def replay(project: Opened, decision: Decision) -> tuple[DrawnAction, float, str
         earlier = project.query.steps(decision.task, episode, before=step)
         memory, steps = fold_memory(policy, earlier, memory, body["state"]), len(earlier)
         if steps != step:
-            raise Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")
+            raise errors.Conflict(f"Step {steps} of its episode was deleted.", code="episode_incomplete")
     space, masks = masks_from(policy.space, stored["masks"])
     observations = observation_of(policy, decision.situation.state, body["state"])
     drawn, opinions = acting.act(observations, memory, masks, (decision.seed,))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from headway.decide import explore
 from headway.kits.grow.factored.space import Factored, Masks
-from headway.nouns import Floats, InvalidInput
+from headway.nouns import Floats, errors
 
 Ints = NDArray[np.int64]
 _HEAD_STREAM = 0x8EBC6AF09C88C6E3
@@ -110,7 +110,7 @@ def check_masks(space: Factored, masks: Masks, rows: int) -> None:
         size = len(space.heads[space.index(name)].choices)
         shape = (rows, leads, size) if name in space.conditional else (rows, size)
         if mask.shape != shape or mask.dtype != np.bool_:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"masks.{name} is {mask.dtype} {list(mask.shape)}, expected bool {list(shape)}.", code="bad_mask"
             )
     allowed = masks.get(space.lead.name, np.ones((rows, leads), dtype=bool))
@@ -129,7 +129,7 @@ def check_masks(space: Factored, masks: Masks, rows: int) -> None:
 def _shares(name: str, scores: Floats, mask: NDArray[np.bool_] | None, floor: float) -> Floats:
     if mask is not None and not mask.any(axis=1).all():
         raise _nothing(name)
-    return explore.with_floor(explore.softmax(scores, 1.0, mask), floor, mask)
+    return explore.softmax(scores, 1.0, mask, floor)
 
 
 def _given(space: Factored, masks: Masks, name: str, lead: Ints) -> NDArray[np.bool_] | None:
@@ -145,14 +145,14 @@ def _drawn(shares: Floats, seeds: Sequence[int], place: int) -> Ints:
     """The lead's number is that of any decision with this seed; every other head has its own."""
     streams = seeds if place == 0 else [explore.splitmix64(seed ^ (_HEAD_STREAM + place)) for seed in seeds]
     return np.array(
-        [explore.draw(row, explore.uniform(seed)) for row, seed in zip(shares.tolist(), streams, strict=True)],
+        [explore.drawn(row, seed) for row, seed in zip(shares.tolist(), streams, strict=True)],
         dtype=np.int64,
     )
 
 
-def _nothing(name: str, lead: str = "") -> InvalidInput:
+def _nothing(name: str, lead: str = "") -> errors.InvalidInput:
     under = f" where {lead!r} is drawn" if lead else ""
-    return InvalidInput(
+    return errors.InvalidInput(
         f"masks.{name} allows nothing{under}.",
         code="nothing_allowed",
         hint="Allow at least one choice, or forbid the choice that needs it.",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headway.kits.grow.factored.draw import check_masks, conditional
 from headway.kits.grow.factored.space import Factored, Head, Masks
-from headway.nouns import InvalidInput, UnknownName, did_you_mean
+from headway.nouns import errors
 
 
 def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[Factored, Masks]:
@@ -27,7 +27,7 @@ def masks_together(space: Factored, *given: Mapping[str, Any] | None) -> tuple[F
         if part is None:
             continue
         if not isinstance(part, Mapping):
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"masks is a {type(part).__name__}, expected a table of heads and what they allow.",
                 code="bad_mask",
                 hint='Such as {"model": ["small", "large"]}.',
@@ -67,14 +67,16 @@ def _conditional(space: Factored, masks: Masks) -> tuple[Factored, Masks]:
 def _mask(space: Factored, name: str, value: Any) -> NDArray[np.bool_]:
     """bool [choice], or [lead choice, choice] if the value depends on the first head."""
     if name not in space.names:
-        raise UnknownName(
-            f"masks.{name}: there is no head {name!r}.", code="unknown_head", hint=did_you_mean(str(name), space.names)
+        raise errors.UnknownName(
+            f"masks.{name}: there is no head {name!r}.",
+            code="unknown_head",
+            hint=errors.did_you_mean(str(name), space.names),
         )
     head = space.heads[space.index(name)]
     if not isinstance(value, Mapping):
         return _row(head, value, f"masks.{name}")
     if head is space.lead:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"masks.{name} is a table, expected a list: the first head depends on nothing.", code="bad_mask"
         )
     mask = np.ones((len(space.lead.choices), len(head.choices)), dtype=bool)
@@ -90,7 +92,7 @@ def _row(head: Head, value: Any, place: str) -> NDArray[np.bool_]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         if all(isinstance(allowed, bool) for allowed in value) and value:
             if len(value) != len(head.choices):
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"{place} has {len(value)} values, expected {len(head.choices)}: one per choice.", code="bad_mask"
                 )
             return np.array(value, dtype=bool)
@@ -99,7 +101,7 @@ def _row(head: Head, value: Any, place: str) -> NDArray[np.bool_]:
             for choice in value:
                 mask[_index(head, choice, place)] = True
             return mask
-    raise InvalidInput(
+    raise errors.InvalidInput(
         f"{place} is {value!r:.60}, expected a list of choices, or of true and false.",
         code="bad_mask",
         hint=f"Its choices are {', '.join(head.choices[:8])}{', …' if len(head.choices) > 8 else ''}.",
@@ -108,9 +110,9 @@ def _row(head: Head, value: Any, place: str) -> NDArray[np.bool_]:
 
 def _index(head: Head, choice: str, place: str) -> int:
     if choice not in head.choices:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"{place}: {head.name!r} has no choice {choice!r}.",
             code="unknown_choice",
-            hint=did_you_mean(str(choice), head.choices),
+            hint=errors.did_you_mean(str(choice), head.choices),
         )
     return head.choices.index(choice)

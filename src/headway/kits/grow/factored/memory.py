@@ -19,7 +19,7 @@ import numpy as np
 
 from headway.kits.grow.factored.pipeline import FactoredPipeline
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
-from headway.nouns import Conflict, Decision, Floats, InvalidInput, State
+from headway.nouns import Decision, Floats, State, errors
 from headway.project import Opened, Serving
 
 OBSERVATION = "observation"  # the state variable with an observation's numbers
@@ -102,7 +102,7 @@ def fold_memory(
     """The memory after these decisions, one at a time as they were made; Conflict if a step is missing."""
     for place, decision in enumerate(steps, start=first):
         if decision.situation.step != place:
-            raise Conflict(
+            raise errors.Conflict(
                 f"Step {place} of the episode {decision.situation.episode!r} was deleted, and the policy's memory "
                 "cannot be built without it.",
                 code="episode_incomplete",
@@ -148,8 +148,8 @@ def _numbers(name: str, value: Any) -> list[float]:
     return [float(number) for number in value] if isinstance(value, Sequence) else [float(value)]
 
 
-def _bad(what: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(what: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{what}.", code="bad_observation", hint="The policy reads exactly what it saw when it practised."
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 from headway.kits.grow.factored.draw import Drawn, conditional, draw
 from headway.kits.grow.factored.masks import both, masks_together
 from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Head, Masks, Observations
-from headway.nouns import Conflict, Floats, InvalidInput, PolicyRef
+from headway.nouns import Floats, PolicyRef, errors
 from headway.project import acting_floor
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class FactoredPipeline:
             seeds = rng.integers(0, 1 << 62, size=count).tolist()
             allowed = both({name: _numpy(mask) for name, mask in masks.items()}, _rows(self.allowed, count))
             drawn, opinions = self.act(_plain(observations), memory, allowed, seeds)
-            result = world.step(_like(masks, drawn.actions))
+            result = world.step(like(masks, drawn.actions))
             observations, masks, memory = result.observations, result.masks, opinions.memory
             returns += np.where(over, 0.0, _numpy(result.rewards))
             for name, values in result.info.get("metrics", {}).items():
@@ -80,7 +80,7 @@ class FactoredPipeline:
             if over.all():
                 check_returns(returns)
                 return Played(returns, metrics)
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"An episode of the world goes on after {MOST_STEPS:,} steps.",
             code="bad_world",
             hint="Give it a horizon.",
@@ -116,7 +116,7 @@ def pipeline(servings: Servings, task: str, body: Mapping[str, Any], ref: str, d
     other = getattr(policy, "space", None)
     if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
         theirs = "one of several candidates" if other is None else _sizes(other)
-        raise Conflict(
+        raise errors.Conflict(
             f"{ref} decides {theirs}; the task {task!r} has {_sizes(space)}.",
             code="other_heads",
             hint="Set `heads` and `needs` of the task to those that the policy practised with.",
@@ -132,7 +132,7 @@ def _sizes(space: Factored) -> str:
 def _check_world(world: Any, mine: Factored) -> None:
     space = getattr(world, "space", None)
     if space is None or (space.heads, space.relevant) != (mine.heads, mine.relevant):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The world's actions are {getattr(space, 'names', 'not factored')} with sizes "
             f"{getattr(space, 'sizes', ())}; the task's are {mine.names} with sizes {mine.sizes}.",
             code="not_a_choice",
@@ -153,7 +153,7 @@ def _numpy(values: Any) -> Any:
     return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
 
 
-def _like(masks: Mapping[str, Any], actions: Any) -> Any:
+def like(masks: Mapping[str, Any], actions: Any) -> Any:
     """Actions in the form of the world's arrays: numpy's, or tensors of its device."""
     some: Any = next(iter(masks.values()), None)
     return some.new_tensor(actions.tolist()).long() if hasattr(some, "new_tensor") else actions

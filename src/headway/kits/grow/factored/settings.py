@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from headway.kits.grow.factored.space import Factored, Head
-from headway.nouns import Catalogue, InvalidSettings, did_you_mean
+from headway.nouns import Catalogue, errors
 from headway.settings import Setting, SettingsTable, quoted
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -101,7 +101,7 @@ def _space_of(catalogue: Catalogue, table: SettingsTable, name: str) -> Factored
     spaces = catalogue.all("spaces")
     if name not in spaces:
         known = " or ".join((_HEADS, *map(quoted, spaces)))
-        hint = did_you_mean(name, spaces)
+        hint = errors.did_you_mean(name, spaces)
         if key == "world":
             raise table.missing("heads", _HEADS)
         raise table.error(key, known, name, hint if hint.startswith("Did") else "")
@@ -113,7 +113,7 @@ def _checked(table: SettingsTable, key: str, heads: Iterable[Any], needs: Mappin
     """What the heads themselves refuse, with the place in the file."""
     try:
         Factored(tuple(Head(name, choices) for name, choices in heads), needs)
-    except InvalidSettings as error:
+    except errors.InvalidSettings as error:
         raise table.within((key,), error) from None
 
 
@@ -145,4 +145,4 @@ def _names(table: SettingsTable, keys: tuple[str, ...], value: object) -> tuple[
 def _known(table: SettingsTable, keys: tuple[str, ...], name: str, known: Iterable[str]) -> None:
     if name not in known:
         names = list(known)
-        raise table.error(keys, f"names among {', '.join(map(quoted, names))}", name, did_you_mean(name, names))
+        raise table.error(keys, f"names among {', '.join(map(quoted, names))}", name, errors.did_you_mean(name, names))

@@ -20,7 +20,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headway.nouns import Internal, InvalidInput, InvalidSettings, UnknownName, did_you_mean
+from headway.nouns import Internal, errors
 
 if TYPE_CHECKING:  # numpy is used in types only and never imported here
     import numpy as np
@@ -48,10 +48,10 @@ class Head:
         """The place of a choice, or UnknownName with the nearest one."""
         if choice in self.choices:
             return self.choices.index(choice)
-        raise UnknownName(
+        raise errors.UnknownName(
             f"The head {self.name!r} has no choice {choice!r}.",
             code="unknown_choice",
-            hint=did_you_mean(choice, self.choices),
+            hint=errors.did_you_mean(choice, self.choices),
         )
 
 
@@ -102,7 +102,9 @@ class Factored:
         """The place of a head, or UnknownName with the nearest one."""
         if head in self.names:
             return self.names.index(head)
-        raise UnknownName(f"There is no head {head!r}.", code="unknown_head", hint=did_you_mean(head, self.names))
+        raise errors.UnknownName(
+            f"There is no head {head!r}.", code="unknown_head", hint=errors.did_you_mean(head, self.names)
+        )
 
     def name(self, action: Sequence[int]) -> str:
         """The action in words: the choice of each head that counts."""
@@ -120,7 +122,7 @@ class Factored:
         for part in name.split(","):
             named, equals, choice = part.partition("=")
             if not equals or named in given:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"{name!r} is not an action: {part!r} is not one head=choice.",
                     code="bad_action",
                     hint=f"Write it like {self.name((0,) * len(self.heads))!r}.",
@@ -128,13 +130,13 @@ class Factored:
             self.index(named)
             given[named] = choice
         if self.lead.name not in given:
-            raise InvalidInput(f"{name!r} has no choice for the head {self.lead.name!r}.", code="bad_action")
+            raise errors.InvalidInput(f"{name!r} has no choice for the head {self.lead.name!r}.", code="bad_action")
         lead = self.lead.index(given[self.lead.name])
         action: list[int] = []
         for head, relevant in zip(self.heads, self.relevant[lead], strict=True):
             if relevant != (head.name in given):
                 says = "needs" if relevant else "does not use"
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"{name!r}: {self.lead.choices[lead]} {says} the head {head.name!r}.", code="bad_action"
                 )
             action.append(head.index(given[head.name]) if relevant else 0)
@@ -144,7 +146,7 @@ class Factored:
         sizes = self.sizes
         fits = len(action) == len(sizes) and all(0 <= choice < size for choice, size in zip(action, sizes, strict=True))
         if not fits:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The action {list(action)} does not fit heads of {list(sizes)} choices.", code="bad_action"
             )
 
@@ -173,7 +175,7 @@ def _check(space: Factored) -> None:
         if choice not in space.lead.choices:
             raise _bad(
                 f"needs names {choice!r}, which is not a choice of {space.lead.name!r}",
-                did_you_mean(choice, space.lead.choices),
+                errors.did_you_mean(choice, space.lead.choices),
             )
         _check_heads(f"needs.{choice}", used, others)
     _check_heads("conditional", space.conditional, others)
@@ -182,7 +184,9 @@ def _check(space: Factored) -> None:
 def _check_heads(place: str, named: Sequence[str], others: Sequence[str]) -> None:
     for name in named:
         if name not in others:
-            raise _bad(f"{place} names {name!r}, which is not a head after the first", did_you_mean(name, others))
+            raise _bad(
+                f"{place} names {name!r}, which is not a head after the first", errors.did_you_mean(name, others)
+            )
     if len(set(named)) < len(named):
         raise _bad(f"{place} names a head twice", "Name each head once.")
 
@@ -198,8 +202,8 @@ def _check_names(place: str, names: Sequence[str]) -> None:
         raise _bad(f"{place} has {twice!r} twice", "Every name is given once.")
 
 
-def _bad(what: str, hint: str) -> InvalidSettings:
-    return InvalidSettings(f"A factored action: {what}.", code="bad_factored", hint=hint)
+def _bad(what: str, hint: str) -> errors.InvalidSettings:
+    return errors.InvalidSettings(f"A factored action: {what}.", code="bad_factored", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES, SLOTS, STYLES
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES, OPS, SLOTS, SPACE, STYLES
 from headway.kits.grow.morph.lifecycle import SeedStage
-from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 Chooser = Callable[[MorphWorld], Tensor]
 _HALF, _FULL = 0, 2  # alpha targets
@@ -216,7 +215,7 @@ BASELINES: Mapping[str, Callable[[int], Chooser]] = {
 def baseline(name: str, seed: int = 0) -> Chooser:
     """The baseline of this name."""
     if name not in BASELINES:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is no baseline {name!r} in the world morph.",
             code="unknown_choice",
             hint=f"Use one of {', '.join(BASELINES)}.",

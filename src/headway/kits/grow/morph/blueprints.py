@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from headway.kits.grow.factored.space import Factored, Head
+
 SLOTS = 3  # of a host
 STYLES = ("LINEAR_ADD", "LINEAR_MULTIPLY", "SIGMOID_ADD", "GATED_GATE")  # how a seed's output is grafted on
 POSITIONS = 16  # a 4×4 grid of patches
@@ -79,3 +81,32 @@ _LEARNING = (
 BLUEPRINTS: Mapping[str, Blueprint] = {blueprint.name: blueprint for blueprint in _LEARNING}
 NAMES = ("NOOP", *BLUEPRINTS)  # in the order of indices
 EMPTY = len(NAMES)  # the index of a slot without a seed
+
+
+OPS = ("WAIT", "GERMINATE", "SET_ALPHA_TARGET", "PRUNE", "FOSSILIZE", "ADVANCE")
+TEMPOS = (3, 5, 8)  # epochs of training in isolation, and of the first blend
+ALPHA_TARGETS = (0.5, 0.7, 1.0)
+SPEEDS = (0, 3, 5, 8)  # epochs from one alpha to another; 0: at once
+CURVES = ("LINEAR", "COSINE", "SIGMOID_GENTLE", "SIGMOID", "SIGMOID_SHARP")
+
+SPACE = Factored(
+    heads=(
+        Head("op", OPS),
+        Head("slot", tuple(f"r0c{slot}" for slot in range(SLOTS))),
+        Head("blueprint", NAMES),
+        Head("style", STYLES),
+        Head("tempo", ("FAST", "STANDARD", "SLOW")),
+        Head("alpha_target", ("HALF", "SEVENTY", "FULL")),
+        Head("alpha_speed", ("INSTANT", "FAST", "MEDIUM", "SLOW")),
+        Head("alpha_curve", CURVES),
+    ),
+    needs={
+        "WAIT": (),
+        "GERMINATE": ("slot", "blueprint", "style", "tempo", "alpha_target"),
+        "SET_ALPHA_TARGET": ("slot", "style", "alpha_target", "alpha_speed", "alpha_curve"),
+        "PRUNE": ("slot", "alpha_speed", "alpha_curve"),
+        "FOSSILIZE": ("slot",),
+        "ADVANCE": ("slot",),
+    },
+    conditional=("slot",),
+)

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
-from headway.kits.grow.morph.blueprints import NAMES
+from headway.kits.grow.morph.blueprints import NAMES, OPS
 from headway.kits.grow.morph.evaluate import EpisodeTable, played
-from headway.kits.grow.morph.space import OPS
 from headway.kits.grow.shown import GrowWay
 from headway.nouns import Progress
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.grow.morph.blueprints import POSITIONS
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 CLASSES = 10
 PIXELS = 4  # of a patch
@@ -61,7 +61,7 @@ class Material:
 def material(name: str) -> Material:
     """The material of this name."""
     if name not in SOURCES:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"There is no material {name!r} for hosts to learn.",
             code="unknown_choice",
             hint=f"Use one of {', '.join(SOURCES)}.",

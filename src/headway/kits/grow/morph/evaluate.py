@@ -26,10 +26,9 @@ from torch import Tensor
 from headway.kits.grow.factored.draw import best
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
 from headway.kits.grow.morph.baselines import Chooser, random_valid
-from headway.kits.grow.morph.blueprints import EMPTY, NAMES
+from headway.kits.grow.morph.blueprints import EMPTY, NAMES, OPS, SPACE
 from headway.kits.grow.morph.lifecycle import SeedStage
 from headway.kits.grow.morph.observation import FEEDBACK, NAMES_OF_FEATURES
-from headway.kits.grow.morph.space import OPS, SPACE
 from headway.kits.grow.morph.world import MorphWorld
 from headway.kits.grow.shown import GrowEpisode, SlotLane
 

@@ -16,8 +16,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, SLOTS
-from headway.kits.grow.morph.space import OPS, TEMPOS
+from headway.kits.grow.morph.blueprints import BLUEPRINTS, EMPTY, NAMES, OPS, SLOTS, TEMPOS
 
 EMBARGO = 5  # epochs before a pruned slot is reset
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headway.kits.grow.morph.blueprints import SLOTS
+from headway.kits.grow.morph.blueprints import OPS, SLOTS
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, parameters_of
-from headway.kits.grow.morph.space import OPS
 from headway.kits.grow.morph.state import WINDOW, History
 
 BASE = (

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.kits.grow.morph.blueprints import SLOTS
+from headway.kits.grow.morph.blueprints import ALPHA_TARGETS, OPS, SLOTS, SPACE, SPEEDS, TEMPOS
 from headway.kits.grow.morph.lifecycle import EMBARGO, SeedStage, Slots, after_table, constants, curved
-from headway.kits.grow.morph.space import ALPHA_TARGETS, OPS, SPACE, SPEEDS, TEMPOS
 
 
 class Applied:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.grow.factored.space import Observations
-from headway.kits.grow.morph.blueprints import EMPTY, SLOTS
+from headway.kits.grow.morph.blueprints import EMPTY, SLOTS, SPACE
 from headway.kits.grow.morph.data import Split, material
 from headway.kits.grow.morph.epoch import EpochResult, learn, learn_hosts, trunk_moments
 from headway.kits.grow.morph.host import Graft, Group, Sight, ablations, amplitude, fresh_trunk, graded, groups, marks
@@ -45,7 +45,6 @@ from headway.kits.grow.morph.reward import (
     shaping,
     shapley,
 )
-from headway.kits.grow.morph.space import SPACE
 from headway.kits.grow.morph.state import (
     SNAPSHOT_EVERY,
     WINDOW,

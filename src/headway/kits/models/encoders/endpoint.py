@@ -18,13 +18,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from headway.encode import only, whole
-from headway.nouns import Damaged, Floats, HeadwayError, InvalidSettings, Unavailable
+from headway.nouns import Floats, errors
 
 if TYPE_CHECKING:
     from headway.kits.models.outgoing import CallFailed, Outgoing
@@ -36,12 +35,13 @@ _LARGEST_ANSWER = 256_000_000
 _CHARACTERS = 32_000  # about 8,000 tokens: more is refused by most servers
 
 
-def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> EndpointEncoder:
+def make(
+    *, models: Path | None, keys: Mapping[str, str], url: str, model: str, key_env: str = "", width: int = 1536,
+    batch: int = 64, timeout_s: float = 30.0,
+) -> EndpointEncoder:  # fmt: skip
     """Create the encoder from a task's settings."""
-    only("endpoint", settings, ("url", "model", "key_env", "width", "batch", "timeout_s"))
-    if "width" in settings:
-        whole(settings["width"])
-    return EndpointEncoder(**settings, key=keys.get(settings.get("key_env", ""), ""))
+    key = keys.get(key_env, "")
+    return EndpointEncoder(url, model, width=width, key=key, key_env=key_env, batch=batch, timeout_s=timeout_s)
 
 
 class EndpointEncoder:
@@ -86,7 +86,7 @@ class EndpointEncoder:
     def load(self) -> None:
         """Raise if the key is missing; the server is not called until the first text."""
         if self._key_env and not self._key:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 f"The environment variable {self._key_env} is not set.",
                 code="missing_key",
                 hint=f"headway.toml names it in key_env. Set it and restart: export {self._key_env}=…",
@@ -120,10 +120,10 @@ class EndpointEncoder:
             raise self._error(failure) from None
         return self._vectors(answer, len(texts))
 
-    def _error(self, failure: CallFailed) -> HeadwayError:
+    def _error(self, failure: CallFailed) -> errors.HeadwayError:
         what = _described(failure)
         if failure.temporary:
-            return Unavailable(
+            return errors.Unavailable(
                 f"The embedding endpoint {self._url} failed after {failure.tries} tries: {what}.",
                 code="encoder_unreachable",
                 hint="Check that it is running, and the task's `encoder` in headway.toml.",
@@ -133,12 +133,12 @@ class EndpointEncoder:
         hint = "Check `url` and `model` of the task's `encoder` table in headway.toml."
         if failure.status in (401, 403):
             hint = "Check the key: the variable that `key_env` names in the task's `encoder` table."
-        return InvalidSettings(
+        return errors.InvalidSettings(
             f"The embedding endpoint {self._url} refused the request: {what}.", code="encoder_refused", hint=hint
         )
 
-    def _damaged(self, what: str) -> Damaged:
-        return Damaged(
+    def _damaged(self, what: str) -> errors.Damaged:
+        return errors.Damaged(
             f"The embedding endpoint {self._url} sent an invalid answer: {what}.",
             code="encoder_answer",
             hint="It must support OpenAI's /embeddings. Check its answer for a single text.",
@@ -168,9 +168,9 @@ class EndpointEncoder:
         unit: Floats = (vectors / norms[:, None]).astype(np.float32).astype(np.float64)
         return unit
 
-    def _width(self, shape: tuple[int, ...]) -> HeadwayError:
+    def _width(self, shape: tuple[int, ...]) -> errors.HeadwayError:
         width = str(shape[0]) if len(shape) == 1 else f"{len(shape)} dimensions"
-        return InvalidSettings(
+        return errors.InvalidSettings(
             f"The model {self._model!r} at {self._url} gives vectors of width {width}, expected {self.width}.",
             code="encoder_width",
             hint=f"Set `width = {width}` in the task's `encoder` table." if len(shape) == 1 else "",

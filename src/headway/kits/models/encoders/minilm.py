@@ -19,20 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode import only
 from headway.kits.models.find import folder
-from headway.nouns import Damaged, Floats, MissingExtra, Unavailable
+from headway.nouns import Floats, errors
 
 VERSION = "minilm-1-w384"  # the recipe's number fixes wheel, conversion and rounding
 _WIDTH = 384
 _CHARACTERS = 1 << 15  # far more than 256 tokens; tokenising the rest would be wasted
 
 
-def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> MinilmEncoder:
+def make(*, models: Path | None, keys: Mapping[str, str]) -> MinilmEncoder:
     """Create the encoder from a task's settings."""
-    only("minilm", settings)
     if models is None:
-        raise Unavailable(
+        raise errors.Unavailable(
             "The encoder 'minilm' needs the folder of models.",
             code="model_missing",
             hint='Pass the folder: encoder("minilm", models=settings.cache).',
@@ -81,7 +79,7 @@ def _load(cache: Path) -> tuple[Any, Any]:
         import onnxruntime
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise MissingExtra("The encoder 'minilm'", str(error.name), "text") from None
+        raise errors.MissingExtra("The encoder 'minilm'", str(error.name), "text") from None
     files = folder("minilm", cache)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -91,7 +89,7 @@ def _load(cache: Path) -> tuple[Any, Any]:
         session = onnxruntime.InferenceSession(files / "model.onnx", options, providers=["CPUExecutionProvider"])
         tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
     except Exception as error:  # the files match their hashes, but both libraries raise errors of their own
-        raise Damaged(
+        raise errors.Damaged(
             f"The model 'minilm' cannot be loaded: {' '.join(str(error).split())[:300]}.",
             code="model_damaged",
             hint="Build it again: headway models add minilm --again",

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.encode import only
 from headway.files import read_regular
-from headway.nouns import Damaged, Floats, MissingExtra
+from headway.nouns import Floats, errors
 
 VERSION = "wordllama-1-w256"
 _WIDTH = 256
@@ -34,9 +33,8 @@ _FILES = {
 }
 
 
-def make(*, models: Path | None, keys: Mapping[str, str], **settings: Any) -> WordllamaEncoder:
+def make(*, models: Path | None, keys: Mapping[str, str]) -> WordllamaEncoder:
     """Create the encoder from a task's settings."""
-    only("wordllama", settings)
     return WordllamaEncoder()
 
 
@@ -78,7 +76,7 @@ def _load() -> Any:
     try:
         import wordllama
     except ImportError as error:
-        raise MissingExtra("The encoder 'wordllama'", str(error.name), "wordllama") from None
+        raise errors.MissingExtra("The encoder 'wordllama'", str(error.name), "wordllama") from None
     folder = Path(wordllama.__file__).parent
     for name, sha256 in _FILES.items():
         try:
@@ -86,7 +84,7 @@ def _load() -> Any:
         except OSError:
             digest = ""
         if digest != sha256:
-            raise Damaged(
+            raise errors.Damaged(
                 f"wordllama {wordllama.__version__} does not contain the vectors of {VERSION!r}: {name} differs.",
                 code="encoder_mismatch",
                 hint="Install the supported version: pip install 'wordllama==0.4.0.post1'",

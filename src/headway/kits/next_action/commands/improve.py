@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, Verbs, keep_out_of_git, renders, verb, written
-from headway.nouns import InvalidSettings
+from headway.nouns import errors
 from headway.settings import FILE
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(session: Session, names: tuple[str, ...], rounds: int | None, restart: b
         keep_out_of_git(project.home)
         chosen = list(dict.fromkeys(names)) or list(improvers(project.settings))
         if not chosen:
-            raise InvalidSettings(
+            raise errors.InvalidSettings(
                 "headway.toml declares no improver.",
                 code="no_improver",
                 hint="Add a table such as [improve.speed] with scope, metric, eval, files and proposals.",

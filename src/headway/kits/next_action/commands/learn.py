@@ -45,10 +45,9 @@ class RankerReadiness:
 
 def _readiness(project: Any, task: str, *, mined: bool, role: str, force: bool) -> RankerReadiness:
     from headway.kits.next_action.knobs import RankerKnobs
-    from headway.project import labelled_rows
 
     missing, least = project.due(task), RankerKnobs().least
-    labelled, left_out = labelled_rows(project, task, mined=mined, role=role)
+    labelled, left_out = project.labelled_rows(task, mined=mined, role=role)
     reasons = []
     if missing:
         reasons.append(f"{missing:,} more settled decisions until it is learned again")

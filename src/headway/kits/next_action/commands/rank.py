@@ -15,7 +15,7 @@ import click
 from headway.cli import Column, Output, RecordTable, Session, renders, situation_options, task_argument, verb, written
 from headway.files import read_regular
 from headway.kits.next_action.ranking import Ranked, asked_about, rank as ranked
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 @verb(
@@ -195,13 +195,13 @@ def read_state(path: Path | None) -> dict[str, Any]:
     try:
         body = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The state cannot be read from {str(path)!r}: {error}.",
             code="bad_state",
             hint='Write an object such as {"composite_score": 0.8, "tests_passing": 12}.',
         ) from None
     if not isinstance(body, dict):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The state in {str(path)!r} is {type(body).__name__}, expected an object.",
             code="bad_state",
             hint="Put the state between { and }.",
@@ -230,7 +230,7 @@ def read_candidates(given: str) -> list[Any] | None:
             text = read_regular(Path(given)).decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The candidates cannot be read from {where}: {reason}.",
                 code="bad_candidates",
                 hint="""Give a JSON array such as '["small", "large"]', a file that holds one, or -.""",
@@ -238,13 +238,13 @@ def read_candidates(given: str) -> list[Any] | None:
     try:
         candidates = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The candidates from {where} are not JSON: {error}.",
             code="bad_candidates",
             hint="""Write an array such as '["small", "large"]' or '[{"name": "a", "scope": "small"}]'.""",
         ) from None
     if not isinstance(candidates, list):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The candidates from {where} are {type(candidates).__name__}, expected an array.",
             code="bad_candidates",
             hint="Put the candidates between [ and ].",

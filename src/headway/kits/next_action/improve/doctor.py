@@ -11,7 +11,7 @@ from headway.kits.next_action.improve.repository import Repository, Worktree
 from headway.kits.next_action.improve.run import check_repeats
 from headway.kits.next_action.improve.settings import ImproverSettings, improvers
 from headway.kits.sandbox import PATH, sandbox
-from headway.nouns import Finding, HeadwayError
+from headway.nouns import Finding, errors
 from headway.settings import Settings
 
 _PYTHON = ("python", "python3")
@@ -39,7 +39,7 @@ def _problems(improver: ImproverSettings, settings: Settings) -> Iterator[tuple[
         tree = Worktree(Repository(directory / improver.repository).folder)
         files = tree.files()
         check_collected(named_by(improver.eval, files), files, tree.folder)
-    except HeadwayError as error:
+    except errors.HeadwayError as error:
         yield error.message, error.hint
         return
     rules = FileRules(files=improver.files, read_only=improver.read_only, most_files=improver.most_files)

@@ -29,7 +29,7 @@ from pathlib import Path, PurePosixPath
 from headway.kits.next_action.improve.file_rules import FileRules
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.kits.sandbox import Limits, Result, Sandbox, Workspace, interpreter, remove_tree, sandbox
-from headway.nouns import InvalidInput, Unavailable
+from headway.nouns import errors
 
 _MIB = 1 << 20
 _CORES = 64  # CPU seconds per second of wall time, at most
@@ -103,15 +103,15 @@ class ProposalEvaluation:
         return measurement
 
 
-def failed_on_base(measurement: Measurement) -> InvalidInput | Unavailable:
+def failed_on_base(measurement: Measurement) -> errors.InvalidInput | errors.Unavailable:
     """The error for an evaluation that fails on the unchanged files: it can judge nothing."""
     if not measurement.ran:
-        return Unavailable(
+        return errors.Unavailable(
             f"The evaluation could not be started: {measurement.why}",
             code="eval_not_started",
             hint="Correct `eval` in headway.toml: the command must exist in the sandbox. See also `readable`.",
         )
-    return InvalidInput(
+    return errors.InvalidInput(
         f"The evaluation fails on the unchanged files: {measurement.why}.",
         code="eval_failed",
         hint="It must print one line such as `metric: 1.5` and end with status 0, every time.",
@@ -225,7 +225,7 @@ def writing() -> Iterator[None]:
     except (OSError, shutil.Error) as error:
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         if full:
-            raise Unavailable(
+            raise errors.Unavailable(
                 "The disk is full.", code="disk_full", hint="Free some space, and run it again: it continues."
             ) from None
-        raise InvalidInput(f"The files cannot be copied: {error}", code="improve_not_written") from None
+        raise errors.InvalidInput(f"The files cannot be copied: {error}", code="improve_not_written") from None

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from headway.files import read_regular
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 _LONGEST = 1000
 _DEEPEST = 40
@@ -80,25 +80,27 @@ class FileRules:
         changed = sorted({checked_path(path) for path in paths})
         for path in changed:
             if self.is_read_only(path):
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The proposal changes {path!r}, which is read-only.",
                     code="read_only_file",
                     hint="The evaluation and the paths in `read_only` stay as they are.",
                 )
             if not any(pattern.fullmatch(path) for pattern in self._files):
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The proposal changes {path!r}, which is not in scope ({self._listed}).",
                     code="out_of_scope",
                     hint="Only paths that match `files` may change.",
                 )
         if len(changed) > self._most:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The proposal changes {len(changed)} files, at most {self._most} are allowed.",
                 code="too_many_files",
                 hint="Propose a smaller change, or raise `most_files`.",
             )
         if not changed:
-            raise InvalidInput("The proposal changes nothing.", code="empty_proposal", hint="Its edits have no effect.")
+            raise errors.InvalidInput(
+                "The proposal changes nothing.", code="empty_proposal", hint="Its edits have no effect."
+            )
 
     def asked_for(self, path: str) -> bool:
         """Whether `files` has exactly this path."""
@@ -114,7 +116,7 @@ class FileRules:
         for path in sorted(set(changed) - self._files_as_written):
             why = _read_unasked(path) or (self._instead(path, before, folders) if path in new else "")
             if why:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The proposal {'adds' if path in new else 'changes'} {path!r}: {why}.",
                     code="shadows_evaluation",
                     hint="If proposals may do this, put exactly this path into `files`.",
@@ -168,7 +170,7 @@ def checked_path(path: str) -> str:
         and not any(ord(letter) < 32 or ord(letter) == 127 or letter in "\\:" for letter in path)
     )
     if not plain:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The path {path[:80]!r} is not allowed, expected a relative path inside the repository.",
             code="unsafe_path",
             hint="Without '..', a leading slash, a backslash or a colon, and not a file of git.",
@@ -208,7 +210,7 @@ def check_collected(named: Sequence[str], files: Sequence[str], folder: Path) ->
         if b"python_files" in read_regular(folder / name):
             why = f"{name!r} sets `python_files`"
     if why:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"`eval` runs tests without naming them, and {why}, so a proposal could change them.",
             code="tests_not_named",
             hint='Name their folder, such as ["pytest", "checks"].',

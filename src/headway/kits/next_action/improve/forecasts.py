@@ -18,7 +18,7 @@ from headway.kits.next_action.improve.journal import Journal
 from headway.kits.next_action.improve.rounds import DETAILS, PREDICTION
 from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.measures import CalibrationWindow, window, windows
-from headway.nouns import UnknownName
+from headway.nouns import errors
 from headway.project import Project
 
 _WINDOW = 20  # rounds
@@ -58,7 +58,7 @@ def forecast_report(project: Project, name: str) -> ForecastReport:
     """Compare prediction and outcome of every round."""
     runs = runs_of(project, name)
     if not runs:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"The improver {name!r} has not run yet.", code="no_runs", hint=f"Run it first: headway improve {name}"
         )
     forecasts: list[RoundForecast] = []
@@ -66,7 +66,7 @@ def forecast_report(project: Project, name: str) -> ForecastReport:
     for result in (result for state in runs.values() for result in state.results):
         try:
             forecasts.append(_forecast(project, result))
-        except UnknownName:
+        except errors.UnknownName:
             erased += 1
     return ForecastReport(
         improver=name,

@@ -27,7 +27,7 @@ from typing import Any
 
 from headway.files import read_regular
 from headway.kits.next_action.improve.evaluation import writing
-from headway.nouns import Conflict, Damaged
+from headway.nouns import errors
 from headway.observe import Erasing
 from headway.project import Project
 
@@ -85,9 +85,9 @@ def _read(path: Path, *, repair: bool) -> list[Event]:
     return events
 
 
-def damaged_line(path: Path, number: int) -> Damaged:
+def damaged_line(path: Path, number: int) -> errors.Damaged:
     """The error for a line that is not an event, or not one of a run."""
-    return Damaged(
+    return errors.Damaged(
         f"Line {number} of {str(path)!r} is not an event.",
         code="journal_damaged",
         hint="Start a new run with --restart; the results so far are in results.tsv.",
@@ -109,7 +109,7 @@ def one_at_a_time(folder: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The improver {name!r} is running already.", code="improve_running", hint="Wait until it has ended."
             ) from None
         yield

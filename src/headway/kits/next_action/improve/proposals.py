@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from headway.kits.next_action.improve.file_rules import checked_path
-from headway.nouns import HeadwayError, InvalidInput
+from headway.nouns import errors
 
 MOST_BYTES = 64_000_000  # of all proposals together
 _MOST = 10_000
@@ -78,7 +78,7 @@ def read_proposal(document: object, place: str) -> Proposal:
             raise _bad(f"{place}, edits[{number}]", "Expected find and replace, or content, or delete")
         try:
             checked_path(edit.path)
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             raise _bad(f"{place}, edits[{number}]", error.message.rstrip(".")) from None
     return proposal
 
@@ -104,7 +104,7 @@ def unique(proposals: Iterable[Proposal], place: str) -> list[Proposal]:
     listed = list(proposals)
     (title, count), *_ = [*Counter(proposal.title for proposal in listed).most_common(1), ("", 0)]
     if count > 1:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{place}: the proposal {title[:80]!r} is there {count} times.",
             code="duplicate_candidate",
             hint="Give each a `name` of its own.",
@@ -119,8 +119,8 @@ def _json(text: str, place: str) -> Any:
         raise _bad(place, f"This is not JSON: {error}") from None
 
 
-def _bad(place: str, reason: str) -> InvalidInput:
-    return InvalidInput(
+def _bad(place: str, reason: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"{place}: {reason}.",
         code="bad_proposal",
         hint='For example {"description": "Sort once", "edits": [{"path": "a.py", "find": "x", "replace": "y"}]}.',

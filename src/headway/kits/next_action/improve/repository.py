@@ -23,7 +23,7 @@ from headway.client import run
 from headway.files import read_regular
 from headway.kits.next_action.improve.file_rules import FileRules, checked_path
 from headway.kits.next_action.improve.proposals import Edit, Proposal
-from headway.nouns import Conflict, InvalidInput, Unavailable
+from headway.nouns import errors
 
 _GIT_S = 120.0
 _REGULAR = {"100644", "100755"}
@@ -51,12 +51,14 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         if which("git") is None:
-            raise Unavailable("headway improve needs the program 'git'.", code="git_missing", hint="Install git.")
+            raise errors.Unavailable(
+                "headway improve needs the program 'git'.", code="git_missing", hint="Install git."
+            )
         try:
             self.folder = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
-        except InvalidInput as error:
+        except errors.InvalidInput as error:
             foreign = "dubious ownership" in error.message
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"git cannot use {str(folder)!r}: {error.message.splitlines()[0]}",
                 code="no_repository",
                 hint="It belongs to another user: run this as that user."
@@ -67,8 +69,8 @@ class Repository:
     def head(self) -> str:
         try:
             return _git(self.folder, "rev-parse", "--verify", "HEAD^{commit}").strip()
-        except InvalidInput:
-            raise InvalidInput(
+        except errors.InvalidInput:
+            raise errors.InvalidInput(
                 f"The repository {str(self.folder)!r} has no commit.", code="no_repository", hint="Commit the files."
             ) from None
 
@@ -77,7 +79,7 @@ class Repository:
         status = _git(self.folder, "status", "--porcelain", "-z", "--untracked-files=no")
         if status:
             first = status.split("\0")[0][3:]
-            raise Conflict(
+            raise errors.Conflict(
                 f"{first!r} has changes that are not committed.",
                 code="dirty_tree",
                 hint="Commit them, or put them aside with `git stash`. Proposals are applied to the last commit.",
@@ -92,7 +94,7 @@ class Repository:
 
     def remove_worktree(self, folder: Path) -> None:
         """Remove our worktree and git's note of it; other worktrees are left alone, missing ones too."""
-        with suppress(InvalidInput):
+        with suppress(errors.InvalidInput):
             _git(self.folder, "worktree", "remove", "--force", "--force", str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -100,7 +102,7 @@ class Repository:
         """Move the branch from one commit (or from nothing, "") to another; refused if somebody else moved it."""
         there = self.branch(branch)
         if there not in (before, commit):
-            raise Conflict(
+            raise errors.Conflict(
                 f"The branch {branch!r} is at {there[:12]}, expected {before[:12] or 'no such branch'}.",
                 code="branch_moved",
                 hint="Rename the branch, and run it again: it continues where it stopped.",
@@ -109,10 +111,10 @@ class Repository:
             return
         try:
             _git(self.folder, "branch", "--force", "--no-track", branch, commit)
-        except InvalidInput as error:
+        except errors.InvalidInput as error:
             if "cannot force update" not in error.message:
                 raise
-            raise Conflict(
+            raise errors.Conflict(
                 f"The branch {branch!r} is checked out, so it cannot be moved to {commit[:12]}.",
                 code="branch_in_use",
                 hint="Check out another branch, and run it again: it continues where it stopped.",
@@ -120,7 +122,7 @@ class Repository:
 
     def branch(self, name: str) -> str:
         """The commit of a branch; "" if there is none."""
-        with suppress(InvalidInput):
+        with suppress(errors.InvalidInput):
             return _git(self.folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}").strip()
         return ""
 
@@ -171,7 +173,9 @@ class Worktree:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _disk_full() from None
             reason = error.strerror or type(error).__name__
-            raise InvalidInput(f"An edit cannot be made: {reason}.", code="bad_edit", hint="Check its path.") from None
+            raise errors.InvalidInput(
+                f"An edit cannot be made: {reason}.", code="bad_edit", hint="Check its path."
+            ) from None
         except BaseException:
             self.reset(base)
             raise
@@ -197,10 +201,10 @@ class Worktree:
                 if added == "-" and not rules.asked_for(path):
                     raise _binary(path)
             _git(self.folder, "apply", "--whitespace=nowarn", "-", data=data)
-        except InvalidInput as error:
+        except errors.InvalidInput as error:
             if error.code != "git_failed":
                 raise
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The patch does not apply: {error.message.splitlines()[0]}",
                 code="bad_patch",
                 hint="Make it against the best commit.",
@@ -220,7 +224,7 @@ class Worktree:
             before = _read(_existing(path, edit.path), edit.path)
             count = before.count(edit.find)
             if count != 1:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The text to replace in {edit.path!r} occurs {count} times, expected once.",
                     code="bad_edit",
                     hint="Give a longer passage in `find`.",
@@ -236,7 +240,7 @@ class Worktree:
         for part in Path(checked_path(name)).parts:
             path = path / part
             if path.is_symlink():
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The path {name!r} goes through a symbolic link.",
                     code="unsafe_path",
                     hint="Change the file that the link points to, if it is in scope.",
@@ -250,7 +254,7 @@ class Worktree:
         for about, path in zip(rows[::2], rows[1::2], strict=False):
             before, after = about.lstrip(":").split(" ")[:2]
             if not {before, after} <= {*_REGULAR, "000000"}:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"The proposal makes {path!r} a link or a submodule, or changes one.",
                     code="unsafe_path",
                     hint="Only regular files may change.",
@@ -266,8 +270,8 @@ class Worktree:
                 raise _binary(name)
 
 
-def _binary(name: str) -> InvalidInput:
-    return InvalidInput(
+def _binary(name: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
         f"The proposal makes {name!r} a binary file.",
         code="shadows_evaluation",
         hint="If proposals may do this, put exactly this path into `files`.",
@@ -276,7 +280,9 @@ def _binary(name: str) -> InvalidInput:
 
 def _existing(path: Path, name: str) -> Path:
     if not path.is_file():
-        raise InvalidInput(f"There is no file {name!r} to change.", code="bad_edit", hint="Give its whole `content`.")
+        raise errors.InvalidInput(
+            f"There is no file {name!r} to change.", code="bad_edit", hint="Give its whole `content`."
+        )
     return path
 
 
@@ -284,7 +290,7 @@ def _read(path: Path, name: str) -> str:
     try:
         return read_regular(path).decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The file {name!r} is not UTF-8, so a passage of it cannot be replaced.", code="bad_edit"
         ) from None
 
@@ -295,8 +301,10 @@ def _message(proposal: Proposal) -> str:
     return f"{words[:72]}\n\nProposed and evaluated by headway improve.\n"
 
 
-def _disk_full() -> Unavailable:
-    return Unavailable("The disk is full.", code="disk_full", hint="Free some space, and run it again: it continues.")
+def _disk_full() -> errors.Unavailable:
+    return errors.Unavailable(
+        "The disk is full.", code="disk_full", hint="Free some space, and run it again: it continues."
+    )
 
 
 def _git(folder: Path, *arguments: str, data: str = "") -> str:
@@ -312,5 +320,7 @@ def _git(folder: Path, *arguments: str, data: str = "") -> str:
         raise _disk_full()
     if output.timed_out or output.status != 0:
         reason = f"git {arguments[0]} took longer than {_GIT_S:.0f} s" if output.timed_out else complaint[-300:]
-        raise InvalidInput(reason or f"git {arguments[0]} failed", code="git_failed", hint="Run git there by hand.")
+        raise errors.InvalidInput(
+            reason or f"git {arguments[0]} failed", code="git_failed", hint="Run git there by hand."
+        )
     return output.stdout.decode("utf-8", "surrogateescape")

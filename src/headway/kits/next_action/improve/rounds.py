@@ -18,7 +18,7 @@ from headway.kits.next_action.improve.proposals import Proposal
 from headway.kits.next_action.improve.run_state import OpenRound, RoundResult, RoundVerdict
 from headway.kits.next_action.improve.settings import ImproverSettings
 from headway.kits.next_action.ranking import rank
-from headway.nouns import InvalidInput, InvalidSettings, decision_id
+from headway.nouns import errors, ids
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.evaluation import ProposalEvaluation
@@ -51,7 +51,7 @@ def play_round(run: Playing) -> RoundResult:
     """Play the open round, or the next one."""
     state = run.state
     if state.open is None:
-        identifier = decision_id(run.project.clock())
+        identifier = ids.decision(run.project.clock())
         state.add("round", round=state.round, decision=identifier, spent_s=run.spent_s())
     assert state.open is not None
     if state.open.chosen is None:
@@ -62,7 +62,7 @@ def play_round(run: Playing) -> RoundResult:
     remark = _Remark(run, state.open, proposal)
     try:
         commit = run.tree.apply(proposal, run.rules, state.commit)
-    except InvalidInput as error:
+    except errors.InvalidInput as error:
         result = remark("refused", error.message, code=error.code)
     else:
         result = _measured(run, state.open, remark, commit)
@@ -100,7 +100,7 @@ def _predictions(
     settings = run.settings
     try:
         ranking = rank(run.project, settings.task, offers, settings.scope, state=situation, role=run.name)
-    except InvalidInput as error:
+    except errors.InvalidInput as error:
         if error.code != "no_prediction":
             raise
         return {}
@@ -203,7 +203,7 @@ def reward_signal(project: Project, task: str) -> str:
         return _SIGNALS[0]
     name = next((name for name in _SIGNALS if name in terms), "")
     if not name:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"The task {task!r} has no signal for the reward of a round, expected one of {', '.join(_SIGNALS)}.",
             code="no_reward_signal",
             hint=f'Add it in headway.toml: [tasks.{task}] reward = {{ "reward" = 1.0 }}.',

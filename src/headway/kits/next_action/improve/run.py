@@ -38,7 +38,7 @@ from headway.kits.next_action.improve.run_state import RoundResult, RunState
 from headway.kits.next_action.improve.settings import ImproverSettings, improver
 from headway.kits.next_action.improve.sources import Brief, propose
 from headway.kits.sandbox import remove_tree
-from headway.nouns import Conflict, Damaged, HeadwayError, InvalidSettings
+from headway.nouns import errors
 from headway.project import Project
 
 COLUMNS = (
@@ -215,7 +215,7 @@ class Run:
         if self._learns and self.project.due(task) == 0:
             try:
                 self.say(f"learned {self.project.learn(task)} from {task!r}; next: headway prove {task}")
-            except HeadwayError as error:
+            except errors.HeadwayError as error:
                 self._learns = False  # the same rows would fail again in the next round
                 self.say(f"did not learn from {task!r}: {error}")
 
@@ -269,7 +269,7 @@ def opened_run(project: Project, name: str, *, restart: bool = False, say: Say =
         run = _latest(project, name, home, say)
         unfinished = run.state.begun and not run.state.ended
         if unfinished and not restart and run.state.start["settings"] != digest(settings):
-            raise Conflict(
+            raise errors.Conflict(
                 f"[improve.{name}] has changed since its unfinished run {run.folder.name}.",
                 code="run_settings_changed",
                 hint=f"Undo the change to continue it, or start anew: headway improve {name} --restart",
@@ -307,7 +307,7 @@ def _end_damaged(project: Project, name: str, home: Path, say: Say) -> None:
     for folder in _folders(home)[-1:]:
         try:
             Run(project, name, folder, say)
-        except Damaged as error:
+        except errors.Damaged as error:
             say(error.message)
             set_aside(folder / "journal.jsonl")
             Run(project, name, folder, say).clean()
@@ -329,7 +329,7 @@ def check_repeats(settings: ImproverSettings) -> None:
     share = share_of(settings.alpha, tested=0, kept=0, rounds=settings.rounds)
     least = least_repeats(share, width=width)
     if settings.repeats < least:
-        raise InvalidSettings(
+        raise errors.InvalidSettings(
             f"`repeats` is {settings.repeats}, too few to keep anything at `alpha` = {settings.alpha:g} for "
             f"{settings.rounds:,} rounds.",
             code="too_few_repeats",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headway.kits.next_action.improve.journal import Event, Journal, damaged_line
 from headway.kits.next_action.improve.proposals import Proposal, read_proposal
-from headway.nouns import HeadwayError
+from headway.nouns import errors
 
 RoundVerdict = Literal["kept", "reverted", "failed", "refused", "undecided"]
 _RECENT = 8
@@ -81,7 +81,7 @@ class RunState:
         for number, event in enumerate(journal.events, 1):
             try:
                 self.take(event)
-            except (AssertionError, KeyError, TypeError, ValueError, HeadwayError):
+            except (AssertionError, KeyError, TypeError, ValueError, errors.HeadwayError):
                 raise damaged_line(journal.path, number) from None
 
     def add(self, event: str, **fields: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from headway.nouns import UnknownName, did_you_mean
+from headway.nouns import errors
 from headway.settings import Setting, Settings
 
 CommandWords = Annotated[tuple[str, ...], Meta(min_length=1)]  # a word may be there twice
@@ -70,9 +70,9 @@ def improver(settings: Settings, name: str) -> ImproverSettings:
     """The improver of that name."""
     known = improvers(settings)
     if name not in known:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no improver {name!r}.",
             code="unknown_improver",
-            hint=did_you_mean(name, known) or f"Declare it in headway.toml with a table [improve.{name}].",
+            hint=errors.did_you_mean(name, known) or f"Declare it in headway.toml with a table [improve.{name}].",
         )
     return known[name]

@@ -19,7 +19,7 @@ from headway.files import open_regular, read_regular
 from headway.kits.models import Prompt, Turn
 from headway.kits.next_action.improve.proposals import MOST_BYTES, Proposal, read_proposal, read_proposals
 from headway.kits.next_action.improve.settings import ImproverSettings
-from headway.nouns import InvalidInput, Unavailable
+from headway.nouns import errors
 from headway.project import Project
 
 _COMMAND_S = 600.0
@@ -77,7 +77,7 @@ def _from_file(path: Path) -> list[Proposal]:
         text = read_regular(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The proposals cannot be read from {str(path)!r}: {reason}.",
             code="bad_proposal",
             hint="`proposals` in headway.toml names a file of JSON lines.",
@@ -93,7 +93,7 @@ def _from_command(brief: Brief) -> list[Proposal]:
             command, json.dumps(brief.document()).encode(), timeout_s=_COMMAND_S, grace_s=2.0, most_bytes=MOST_BYTES
         )
     except OSError as error:
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The command {command[0]!r} cannot be started: {error.strerror}.",
             code="proposer_failed",
             hint="Correct `propose` in headway.toml.",
@@ -101,7 +101,7 @@ def _from_command(brief: Brief) -> list[Proposal]:
     if output.timed_out or output.status != 0:
         last = (output.stderr.decode("utf-8", "replace").strip().splitlines() or ["it wrote nothing to stderr"])[-1]
         how = f"took longer than {_COMMAND_S:.0f} s" if output.timed_out else f"ended with status {output.status}"
-        raise Unavailable(
+        raise errors.Unavailable(
             f"The command {command[0]!r} {how}: {last[:300]}",
             code="proposer_failed",
             hint="It gets a JSON object on stdin and a folder as its last word, and prints one proposal per line.",
@@ -155,7 +155,7 @@ def _readable(answer: str) -> Proposed:
     for document in documents:
         try:
             proposal = read_proposal(document, "the answer")
-        except InvalidInput:
+        except errors.InvalidInput:
             continue
         proposals.setdefault(proposal.title, proposal)
     return Proposed(proposals=list(proposals.values()), unusable=max(len(documents), 1) - len(proposals))

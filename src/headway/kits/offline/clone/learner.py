@@ -13,17 +13,17 @@ Not covered: rewards. It cannot become better than the policy it copies, except 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from headway.kits.offline.clone.policy import EXPLORE, Clone
+from headway.kits.offline.clone.policy import Clone
 from headway.kits.offline.gradient import Steps, train_clone, values
 from headway.kits.offline.knobs import CloneKnobs
 from headway.kits.offline.transitions import Singles, Transitions, read_log, resumed
 from headway.kits.practice import Network, Shape
-from headway.learn import checked
-from headway.nouns import Encoder, Experience, Floats, InvalidSettings, Learned, Policy, Progress
+from headway.nouns import Encoder, Experience, Floats, Learned, Policy, Progress, changed
 
 _LEAST_TUNE = 20
 _PATIENCE = 6
@@ -169,9 +169,4 @@ def _widened(policy: Clone, outputs: int) -> dict[str, Floats]:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked("clone", knobs, CloneKnobs)
-    if wanted["explore"] not in EXPLORE:
-        raise InvalidSettings(
-            f"The knob explore is {wanted['explore']!r}.", code="bad_knob", hint='Use "greedy" or "policy".'
-        )
-    return wanted
+    return asdict(changed("clone", CloneKnobs(), knobs))

@@ -64,7 +64,7 @@ class Clone:
 
     def _scores(self, situations: Sequence[Situation], candidates: Sequence[Candidate]) -> Floats:
         x = self.features.vectors(situations, self.encoder)
-        return explore.with_unknown(self.actor(x) / self.temperature)[:, self.arms.columns(candidates)]
+        return self.arms.offered(self.actor(x) / self.temperature, candidates)
 
 
 def read(

@@ -67,11 +67,10 @@ def compare(
             sandbox=sandbox,
         )  # fmt: skip
     with session.project() as project:
-        with session.out.progress() as progress:
-            comparison = compared(
-                project, task, policy=policy, against=against, asking=asking, pack=pack,
-                command=shlex.join(["headway", *sys.argv[1:]]), progress=progress,
-            )  # fmt: skip
+        comparison = compared(
+            project, task, policy=policy, against=against, asking=asking, pack=pack,
+            command=shlex.join(["headway", *sys.argv[1:]]), progress=session.out.progress,
+        )  # fmt: skip
         made_up = session.synthetic(project, task)
     if out is not None:
         import msgspec
@@ -123,7 +122,7 @@ def _metrics(policy: str, against: str) -> RecordTable[tuple[str, Any]]:
         Column.text("metric", lambda row: row[0]),
         Column.value(policy, lambda row: row[1]["policy"], 4),
         Column.value(against, lambda row: row[1]["against"], 4),
-        Column.value("difference", lambda row: written.signed(row[1]["difference"], 4)),
+        Column.value("difference", lambda row: f"{row[1]['difference']:+.4f}"),
         Column.text(
             "95%", lambda row: "" if row[1]["low"] is None else written.interval(row[1]["low"], row[1]["high"], 4)
         ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, picture, renders, task_argument, verb, written
+from headway.cli import Column, Output, RecordTable, Session, plot_figure, renders, task_argument, verb, written
 from headway.nouns import money
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--of", metavar="ARM", help="The arm to measure by; the best one by default.")
 @click.option("--newest", type=click.IntRange(100), default=5000, show_default=True, help="Decisions to draw it from.")
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw the curve (.png, .svg, .pdf).")
+@click.option("--as-stored", is_flag=True, hidden=True, help="Settle nothing first: a route that reads asks so.")
 def tradeoff(
     session: Session,
     task: str,
@@ -38,6 +39,7 @@ def tradeoff(
     of: str | None,
     newest: int,
     plot: Path | None,
+    as_stored: bool,
 ) -> None:
     """What less quality would save: the curve from the best answer to the cheapest, on your own traffic.
 
@@ -47,6 +49,8 @@ def tradeoff(
     from headway.kits.offline.tradeoff import traded, traded_signals
 
     with session.project() as project:
+        if not as_stored:
+            session.settle(project, task)
         signals = traded_signals(project, task, quality, cost)
         curve = traded(project, task, quality=quality, cost=cost, at_least=at_least, of=of, newest=newest)
         weights = dict(project.rewards(task).weights) if signals.rewards is not None else {signals.quality: 1.0}
@@ -110,9 +114,7 @@ def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
             "95%", lambda row: f"[{written.number(row[1].quality.low, 4)}, {written.number(row[1].quality.high, 4)}]"
         ),
         Column.value(cost, lambda row: money(row[1].cost.value, unit) if unit else f"{row[1].cost.value:.6g}"),
-        Column.text(
-            "chosen", lambda row: ", ".join(f"{arm} {written.percent(share)}" for arm, share in row[1].shares.items())
-        ),
+        Column.text("chosen", lambda row: ", ".join(f"{arm} {share:.0%}" for arm, share in row[1].shares.items())),
     )
 
 
@@ -176,7 +178,7 @@ def _document(point: TradeoffPoint) -> dict[str, Any]:
 
 def tradeoff_picture(path: Path, curve: Tradeoff, *, quality: str, cost: str, synthetic: bool) -> None:
     """Cost to the right, quality up; each constant arm as a square, the chosen policy ringed."""
-    figure = picture.figure(figsize=(7.5, 5.0), dpi=150, layout="constrained")
+    figure = plot_figure(figsize=(7.5, 5.0), dpi=150, layout="constrained")
     axes = figure.subplots()
     points = sorted(curve.points, key=lambda sample: sample.cost.value)
     x, y = [point.cost.value for point in points], [point.quality.value for point in points]
@@ -184,21 +186,21 @@ def tradeoff_picture(path: Path, curve: Tradeoff, *, quality: str, cost: str, sy
         x,
         [point.quality.low for point in points],
         [point.quality.high for point in points],
-        color=picture.BLUE,
+        color="C0",
         alpha=0.15,
         lw=0,
     )
-    axes.plot(x, y, color=picture.BLUE, marker="o", ms=3.5, label="policies, by the weight of cost")
+    axes.plot(x, y, color="C0", marker="o", ms=3.5, label="policies, by the weight of cost")
     for name, sample in curve.constants.items():
-        axes.plot(sample.cost.value, sample.quality.value, marker="s", color=picture.GREY, ls="none")
-        axes.annotate(f" always {name}", (sample.cost.value, sample.quality.value), color=picture.INK, va="bottom")
+        axes.plot(sample.cost.value, sample.quality.value, marker="s", color="C3", ls="none")
+        axes.annotate(f" always {name}", (sample.cost.value, sample.quality.value), color="C4", va="bottom")
     if curve.at_least is not None and curve.of in curve.constants:
         wanted = curve.at_least * curve.constants[curve.of].quality.value
-        axes.axhline(wanted, color=picture.GREY, ls="--", lw=1)
+        axes.axhline(wanted, color="C3", ls="--", lw=1)
         axes.annotate(f"{curve.at_least:.0%} of {curve.of}", (axes.get_xlim()[1], wanted), ha="right", va="bottom")
     if curve.chosen is not None:
         at = (curve.chosen.cost.value, curve.chosen.quality.value)
-        ring = {"marker": "o", "ms": 11, "mfc": "none", "mec": picture.GREEN, "mew": 2, "ls": "none"}
+        ring = {"marker": "o", "ms": 11, "mfc": "none", "mec": "C2", "mew": 2, "ls": "none"}
         axes.plot(*at, **ring, label="cheapest policy that keeps it")
     axes.set_xlabel(f"{cost} per decision")
     axes.set_ylabel(quality)

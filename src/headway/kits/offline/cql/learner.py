@@ -19,7 +19,7 @@ Not covered: more rows than `fit_rows` (the newest are used); features of candid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log, resumed
 from headway.kits.practice import Network, Shape, logged
-from headway.learn import checked
-from headway.nouns import Encoder, Experience, Floats, InvalidInput, Learned, Policy, Progress
+from headway.nouns import Encoder, Experience, Floats, Learned, Policy, Progress, changed, errors
 
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20
@@ -105,7 +104,7 @@ class CQLLearner:
 def _reward_scale(log: LearnerLog, gamma: float) -> tuple[float, float]:
     """What is subtracted from the rewards, and what divides them."""
     if not len(log.train):
-        raise InvalidInput(
+        raise errors.InvalidInput(
             "There is no decision with a known future.",
             code="nothing_to_learn",
             hint="End episodes with `project.end_episode`, or learn with gamma = 0.",
@@ -344,7 +343,6 @@ def _first(q: Floats, offered: Any) -> Floats:
 
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = checked("cql", knobs, CQLKnobs)
-    wanted["members"] = int(wanted["members"])
+    wanted = asdict(changed("cql", CQLKnobs(), knobs))
     Explorer.of(wanted["explore"])
     return wanted

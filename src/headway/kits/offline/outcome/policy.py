@@ -8,7 +8,7 @@ from the mean. Confidence is the probability that the best candidate beats the s
 
 Routing between a cheap and a good model needs probabilities of success: the gain of the better model is greatest where
 the cheap one probably fails and the better one probably does not. An unknown arm uses the shared weights. Products x·w
-are exact sums, as in `decide.exact`.
+are exact sums, as in `decide.rounded`.
 
 Not covered: features of candidates other than their cost; arms are identified by name.
 """

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, picture, renders, verb, written
-from headway.nouns import InvalidInput, MissingExtra
+from headway.cli import Output, Session, plot_figure, renders, verb, written
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.prompts.practise_synthetic import MutationRun
@@ -47,8 +47,7 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
     say.note("Everything here is synthetic: prompts come from the world 'prompts', and no model is called.")
     runs: list[MutationRun] = []
     for number in range(seed, seed + seeds):
-        with say.progress() as progress:
-            run = learn_mutations(seed=number, steps=steps or STEPS, progress=progress)
+        run = learn_mutations(seed=number, steps=steps or STEPS, progress=say.progress)
         runs.append(run)
         say.line(
             f"seed {run.seed}: {run.steps:,} mutations of {TRAIN:,} prompts in {run.seconds:.1f} s → "
@@ -119,7 +118,7 @@ def _demo(out: Output, demo: MutationDemo) -> None:
     )
     for run in demo.runs:
         mean, low, high = run.gain
-        out.line(f"seed {run.seed}: over the best fixed order {written.signed(mean)} {written.interval(low, high)}")
+        out.line(f"seed {run.seed}: over the best fixed order {mean:+.3f} {written.interval(low, high)}")
     out.line()
     out.line("First choice by class (the class is hidden from the policy):", style="bold")
     out.table(
@@ -155,16 +154,16 @@ def _run_document(run: MutationRun) -> dict[str, Any]:
 def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[str | None, str]:
     """The plot's path, or why there is none."""
     try:
-        sheet = picture.figure(figsize=(11, 4.6), dpi=150, layout="constrained")
-    except MissingExtra as error:
+        sheet = plot_figure(figsize=(11, 4.6), dpi=150, layout="constrained")
+    except errors.MissingExtra as error:
         return None, str(error)
     left, right = sheet.subplots(1, 2, width_ratios=(1.0, 1.25))
     for run in runs:
-        left.plot(*zip(*run.curve, strict=True), color=picture.BLUE, linewidth=1.6, alpha=0.8)
+        left.plot(*zip(*run.curve, strict=True), color="C0", linewidth=1.6, alpha=0.8)
     for value, colour, name in (
-        (best.optimum, picture.GREEN, "optimum"),
-        (best.fixed, picture.ORANGE, "best fixed order"),
-        (best.uniform, picture.GREY, "uniform"),
+        (best.optimum, "C2", "optimum"),
+        (best.fixed, "C1", "best fixed order"),
+        (best.uniform, "C3", "uniform"),
     ):
         left.axhline(value, color=colour, linewidth=1.4, linestyle=(0, (5, 3)))
         left.annotate(
@@ -184,7 +183,7 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
         for column, share in enumerate(series.values()):
             right.annotate(
                 f"{share:.0%}", (column, row), ha="center", va="center", fontsize=9,
-                color="white" if share > 0.6 else picture.INK,
+                color="white" if share > 0.6 else "C4",
             )  # fmt: skip
     right.set_title("First choice on held-out prompts", loc="left", weight="bold", fontsize=11)
     right.spines[:].set_visible(False)
@@ -195,7 +194,7 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
     try:
         sheet.savefig(path)
     except OSError as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{path} cannot be written: {error.strerror}.", code="file_error", hint="Choose another folder with --out."
         ) from error
     return str(path), ""

@@ -35,8 +35,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     begun = time.perf_counter()
     with session.project(create=True) as project:
         try:
-            with session.out.progress() as progress:
-                done, kept = practise_prompts(project, settings=settings, progress=progress, **given)
+            done, kept = practise_prompts(project, settings=settings, progress=session.out.progress, **given)
         except KeyboardInterrupt:  # the answers so far are cached, and practice takes seconds
             task = f"{given['task']} " if given["task"] else ""
             named = f" --prompts {quote(str(prompts))}" if prompts else ""
@@ -76,7 +75,7 @@ def _show_held_out(session: Session, policy: str, kept: HeldOut) -> None:
         word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
         if kept.prompts < _FEW:
             word = "too few prompts to tell"
-        out.line(f"{written.signed(mean)} over {what}, 95% interval {written.interval(low, high)}: {word}.")
+        out.line(f"{mean:+.3f} over {what}, 95% interval {written.interval(low, high)}: {word}.")
     if kept.estimated:
         out.note("The endpoint did not count tokens: they are estimated as a quarter of the characters.")
 

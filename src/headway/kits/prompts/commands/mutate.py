@@ -10,7 +10,7 @@ import click
 
 from headway.cli import Output, Session, renders, verb, written
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.prompts.mutations import Variation
@@ -38,7 +38,7 @@ def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int
     if kind is None:
         possible = [name for name, may in zip(MUTATIONS, mutations.allowed(text), strict=True) if may]
         if not possible:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 "No mutation would change this prompt.", code="no_candidate", hint="It has all five mutations."
             )
         with session.project(create=True) as project:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, renders, verb, written
+from headway.cli import Output, Session, renders, verb
 from headway.files import read_regular
 from headway.kits.reply.settings import reply_settings
-from headway.nouns import HeadwayError, InvalidInput, Unavailable, UnknownName, did_you_mean
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.models import Turn
@@ -31,7 +31,7 @@ _HELP = (
 )
 
 
-@verb("chat", "headway chat", "headway chat --role code --prompts questions.txt")
+@verb("chat", "headway chat", "headway chat --role code --prompts questions.txt", waits=True)
 @click.option("--role", default="", metavar="TASK", help="The reply task to talk to; by default the first one.")
 @click.option("--prompts", type=click.Path(path_type=Path), metavar="FILE", help="Answer every prompt of a file.")
 @click.option("--unrated", is_flag=True, help="Rate the latest replies that nobody has rated yet.")
@@ -80,7 +80,7 @@ def _history(out: Output, shown: ReplyHistory) -> None:
 
 
 def _short(text: str) -> str:
-    line = " ".join(written.clean(text).split())
+    line = " ".join(text.split())
     return line if len(line) <= 100 else f"{line[:99]}…"
 
 
@@ -106,8 +106,8 @@ def _task(project: Project, role: str) -> str:
         return role or tasks[0]
     hint = f'Add to headway.toml: [tasks.{role or "reply"}] with kind = "reply".'
     if tasks:
-        hint = f"{did_you_mean(role, tasks)} {hint}"
-    raise UnknownName(
+        hint = f"{errors.did_you_mean(role, tasks)} {hint}"
+    raise errors.UnknownName(
         f"There is no reply task {role!r}." if role else 'No task has kind = "reply".',
         code="unknown_task",
         hint=hint,
@@ -118,7 +118,7 @@ def _prompts(path: Path) -> list[str]:
     try:
         lines = read_regular(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"{str(path)!r} cannot be read: {error}.", code="bad_file", hint="Give a text file with a prompt per line."
         ) from error
     prompts = []
@@ -128,7 +128,7 @@ def _prompts(path: Path) -> list[str]:
             try:
                 text = str(json.loads(text)["prompt"])
             except (ValueError, KeyError, TypeError) as error:
-                raise InvalidInput(
+                raise errors.InvalidInput(
                     f"Line {number} of {path.name!r} has no prompt.",
                     code="bad_file",
                     hint='Write plain lines, or objects such as {"prompt": "…"}.',
@@ -183,7 +183,7 @@ class _Talk:
             return ""
         try:
             loaded = LanguageWorker(self.project.folder, base).health().models
-        except Unavailable as error:
+        except errors.Unavailable as error:
             return f"{error.message} {error.hint}"
         there = any(model.name == base_of(base, self.project.folder) for model in loaded)
         return "" if there else f"{base} is being loaded; the first reply waits for it."
@@ -193,10 +193,10 @@ class _Talk:
         replies = []
         for text in prompts:
             self.turns, self.episode = [], self._new_episode()
-            self.out.line(f"you> {written.clean(text, one_line=False)}", style="dim")
+            self.out.line(f"you> {text}", style="dim")
             try:
                 reply = self._answer(text)
-            except InvalidInput as error:  # a prompt that is too long does not stop the others
+            except errors.InvalidInput as error:  # a prompt that is too long does not stop the others
                 self.failed.append({"prompt": text, "code": error.code, "message": error.message})
                 if not self.out.json:
                     self.out.error(error)
@@ -215,8 +215,8 @@ class _Talk:
         if not left:
             self.out.line(f"Every reply of {self.task} is rated.")
         for decision, reply, _ in left:
-            self.out.line(f"you> {written.clean(decision.situation.text, one_line=False)}", style="dim")
-            self.out.line(written.clean(reply.text, one_line=False))
+            self.out.line(f"you> {decision.situation.text}", style="dim")
+            self.out.line(reply.text)
             if not self._rate(decision.id):
                 break
 
@@ -236,7 +236,7 @@ class _Talk:
 
         def say(piece: str) -> None:
             if not self.out.json:
-                self.out.raw(written.clean(piece, one_line=False))
+                self.out.piece(piece)
                 sys.stdout.flush()
 
         try:
@@ -244,7 +244,7 @@ class _Talk:
         except KeyboardInterrupt:
             self.out.line("\nStopped; the reply is not kept.")
             return None
-        except HeadwayError as error:
+        except errors.HeadwayError as error:
             if not self.tty:
                 raise
             self.out.error(error)
@@ -275,13 +275,13 @@ class _Talk:
                     continue
                 name, value = rate(self.project, decision, key, rater=self.rater)
                 self.out.line(f"{name} {value:+g}" if name == "thumb" else f"{name} {value:g}", style="dim")
-            except HeadwayError as error:
+            except errors.HeadwayError as error:
                 self._refuse(key, error)
                 if self.tty:
                     continue  # from a pipe, the next line is the next prompt
             return True
 
-    def _refuse(self, text: str, error: HeadwayError) -> None:
+    def _refuse(self, text: str, error: errors.HeadwayError) -> None:
         """Say what is wrong, and go on; from a pipe the command fails at its end."""
         if self.out.json:
             raise error
@@ -321,8 +321,8 @@ class _Talk:
             elif word == "/help":
                 self.out.line(_HELP)
             else:
-                raise InvalidInput(f"{text!r} is not a command.", code="bad_command", hint=_HELP)
-        except HeadwayError as error:
+                raise errors.InvalidInput(f"{text!r} is not a command.", code="bad_command", hint=_HELP)
+        except errors.HeadwayError as error:
             self._refuse(text, error)
         return True
 
@@ -332,7 +332,7 @@ class _Talk:
             return number
         rows = list(_rows(self.project, self.task))
         if not number.isdecimal() or not 1 <= int(number) <= len(rows):
-            raise UnknownName(
+            raise errors.UnknownName(
                 f"There is no reply {number!r}.", code="unknown_reply", hint="/history lists the latest ones."
             )
         return str(rows[-int(number)]["id"])
@@ -361,7 +361,7 @@ class _Talk:
                 key = os.read(sys.stdin.fileno(), 16).decode("utf-8", "replace")
             except (KeyboardInterrupt, OSError):
                 return None
-        self.out.raw(f"{written.clean(key)}\n" if key.isprintable() else "\n")
+        self.out.piece(f"{key}\n" if key.isprintable() else "\n")
         return "" if key in ("\r", "\n", " ") else None if key in ("", "\x04", "\x1b") else key
 
 

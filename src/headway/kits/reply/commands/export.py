@@ -8,7 +8,7 @@ import click
 
 from headway.cli import Session, verb
 from headway.kits.reply.adapters import write_peft
-from headway.nouns import InvalidInput
+from headway.nouns import errors
 
 
 @verb("export", "headway models export language@4f2a ./adapter", "headway models export language@4f2a ./adapter --json")
@@ -23,7 +23,7 @@ def export(session: Session, policy: str, folder: Path) -> None:
         digest = project.registry.find(policy)
         header = project.registry.header(digest)
         if header.family != "language":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"{policy} is of the family {header.family!r} and has no adapter.",
                 code="no_adapter",
                 hint="Name a policy of a reply task, for example language@4f2a.",

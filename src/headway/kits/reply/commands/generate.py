@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli import Output, Session, renders, verb
-from headway.nouns import Unavailable
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.models import Completion, Generator, Prompt
@@ -109,7 +109,7 @@ def _generator(session: Session, model: str, device: str) -> Generator:
     worker = LanguageWorker(session.folder, model)
     try:
         worker.health()
-    except Unavailable as error:
+    except errors.Unavailable as error:
         if error.code not in ("worker_missing", "path_too_long"):
             raise
     else:
@@ -120,11 +120,10 @@ def _generator(session: Session, model: str, device: str) -> Generator:
 
 
 def _streamed(session: Session, generator: Generator, prompt: Prompt) -> Completion:
-    from headway.cli import written
 
     last: Any = None
     for delta in generator.stream(prompt):
-        session.out.raw(written.clean(delta.text, one_line=False))
+        session.out.piece(delta.text)
         sys.stdout.flush()
         last = delta.completion
     session.out.line()

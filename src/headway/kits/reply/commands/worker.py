@@ -12,7 +12,7 @@ import click
 from headway.cli import Output, Session, renders, verb
 
 
-@verb("worker", "headway worker", "headway worker --device cuda --idle 60")
+@verb("worker", "headway worker", "headway worker --device cuda --idle 60", waits=True)
 @click.option("--device", default="auto", metavar="NAME", help="auto (the best available), cpu, cuda or mps.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16, float16 or int8.")
 @click.option(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from headway.kits.reply.engines.graph import GraphAdapter, ModelShape, adapter_inputs, build
-from headway.kits.reply.engines.paged import BlockPool, PagedCache, PagedRow
 from headway.kits.reply.engines.runtime import ov
-from headway.nouns import Conflict, UnknownName
+from headway.nouns import errors
 
 RANK = 16  # of the adapters that a graph takes; a wider one compiles the graph again
 _MOST_FUSED = 2  # graphs with an adapter in their weights, each as large as the model
@@ -49,7 +51,7 @@ class OpenVinoEngine:
 
     def _compiled(self, rank: int, adapter: GraphAdapter | None) -> Any:
         if _stamp(self._folder) != self._files:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The weights in {str(self._folder)!r} have changed since they were loaded.",
                 code="model_changed",
                 hint="Restart the worker (`headway up`) to use the new ones.",
@@ -135,7 +137,7 @@ class OpenVinoEngine:
 
     def _known(self, name: str) -> GraphAdapter:
         if name not in self._adapters:
-            raise UnknownName(f"The adapter {name[:12]!r} is not loaded.", code="adapter_missing")
+            raise errors.UnknownName(f"The adapter {name[:12]!r} is not loaded.", code="adapter_missing")
         return self._adapters[name]
 
 
@@ -195,3 +197,91 @@ def _pool(graph: Any) -> BlockPool:
     caches = {port.get_any_name(): port for port in graph.inputs if "_cache." in port.get_any_name()}
     shapes = {name: tuple(size.get_length() for size in list(port.partial_shape)[1:]) for name, port in caches.items()}
     return BlockPool(shapes, block=shapes["value_cache.0"][1])
+
+
+_FIRST = 16  # blocks at the start
+_IDLE = 64  # blocks that are kept when none is used
+
+
+@dataclass(eq=False, slots=True)
+class PagedRow:
+    """The tokens of one row that are in the pool."""
+
+    blocks: list[int] = field(default_factory=list)
+    length: int = 0
+
+
+class BlockPool:
+    """Keys and values of all layers, [block, head, token, width] each."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], block: int) -> None:
+        self.block = block  # tokens
+        self.tensors: dict[str, Any] = {}
+        self.version: object = None  # another one when the tensors are replaced
+        self._shapes, self._count = shapes, 0
+        self._free: deque[int] = deque()
+        self._grow(_FIRST)
+
+    def extend(self, row: PagedRow, tokens: int) -> None:
+        """Make room for so many more tokens of a row."""
+        if len(self._free) == self._count > _IDLE:
+            self._free.clear()
+            self._count = 0
+            self._grow(_FIRST)
+        while len(row.blocks) * self.block < row.length + tokens:
+            row.blocks.append(self._take())
+
+    def copy(self, row: PagedRow) -> PagedRow:
+        """A second row with the same tokens."""
+        blocks = [self._take() for _ in row.blocks]
+        for tensor in self.tensors.values():
+            tensor.data[blocks] = tensor.data[row.blocks]
+        return PagedRow(blocks, row.length)
+
+    def release(self, rows: Iterable[PagedRow]) -> None:
+        for row in rows:
+            self._free.extend(row.blocks)
+            row.blocks, row.length = [], 0
+
+    def _take(self) -> int:
+        if not self._free:
+            self._grow(2 * self._count)
+        return self._free.pop()
+
+    def _grow(self, count: int) -> None:
+        before, self._count = self._count, count
+        for name, shape in self._shapes.items():
+            tensor = ov.Tensor(ov.Type.f32, ov.Shape([count, *shape]))  # a row reads only what it has written
+            if before:
+                tensor.data[:before] = self.tensors[name].data
+            self.tensors[name] = tensor
+        self._free.extend(reversed(range(before, count)))
+        self.version = object()
+
+
+class PagedCache:
+    """The rows of a batch that is generated with one adapter. Its blocks are free when it is gone."""
+
+    def __init__(self, pool: BlockPool, adapter: str) -> None:
+        self.adapter = adapter
+        self.rows: list[PagedRow] = []
+        self._pool = pool
+        weakref.finalize(self, pool.release, self.rows)
+
+    @property
+    def length(self) -> int:
+        return max((row.length for row in self.rows), default=0)
+
+    def keep(self, rows: torch.Tensor, _start: int = 0) -> None:
+        """Keep only these rows (a row may appear twice). Padding, which other caches remove, is never stored here."""
+        kept: list[PagedRow] = []
+        for place in rows.tolist():
+            row = self.rows[place]
+            kept.append(self._pool.copy(row) if row in kept else row)
+        self._pool.release(row for row in self.rows if row not in kept)
+        self.rows[:] = kept
+
+    def join(self, other: PagedCache) -> None:
+        """Append the rows of `other`, which has none afterwards."""
+        self.rows.extend(other.rows)
+        other.rows.clear()

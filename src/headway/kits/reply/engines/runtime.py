@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 __all__ = ["compress", "op", "ov", "page"]
 
@@ -28,4 +28,4 @@ try:
         paged_attention_transformation as page,
     )
 except ImportError as error:
-    raise MissingExtra("The engine 'openvino'", "openvino", "language") from error
+    raise errors.MissingExtra("The engine 'openvino'", "openvino", "language") from error

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from headway.nouns import MissingExtra
+from headway.nouns import errors
 
 _ROOM = 64  # tokens reserved ahead, at least
 
@@ -115,7 +115,7 @@ class TransformersEngine:
         try:
             from peft import PeftModel
         except ImportError as error:
-            raise MissingExtra("An adapter", "peft", "language") from error
+            raise errors.MissingExtra("An adapter", "peft", "language") from error
         if self._peft is None:
             self._peft = PeftModel.from_pretrained(self.network, folder, adapter_name=_label(name)).eval()
             self._active = name

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from headway.kits.reply.learn.data import Sample
-from headway.nouns import Conflict
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.lora import Adapter
@@ -82,7 +82,7 @@ def averaged(adapters: Sequence[Mapping[str, Any]], *, rank: int) -> dict[str, A
     """The adapter whose change of every layer is nearest to the mean of B·A of the given ones, at the same rank."""
     names = set(adapters[0])
     if any(set(adapter) != names for adapter in adapters):
-        raise Conflict(
+        raise errors.Conflict(
             "These adapters are of different bases or shapes.", code="adapter_of_another_base", hint="Learn again."
         )
     mean: dict[str, Any] = {}

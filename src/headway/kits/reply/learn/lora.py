@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from headway.nouns import Conflict, InvalidInput
+from headway.nouns import errors
 
 _PREFIX = "base_model.model."
 
@@ -59,7 +59,7 @@ class Adapter:
             if type(module) is nn.Linear and module is not head
         ]
         if not linears:
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"A {type(network).__name__} has no linear layers that an adapter can be put on.",
                 code="model_not_trainable",
                 hint="Llama, Qwen, Mistral and Gemma models can be trained.",
@@ -96,7 +96,7 @@ class Adapter:
         wrong = sorted(set(mine) ^ set(tensors))
         wrong = wrong or [name for name, matrix in mine.items() if tuple(matrix.shape) != np.shape(tensors[name])]
         if wrong:
-            raise Conflict(
+            raise errors.Conflict(
                 f"The adapter does not fit this model: {wrong[0]!r} differs.",
                 code="adapter_of_another_base",
                 hint="Use the base that the adapter was trained on, or learn again.",

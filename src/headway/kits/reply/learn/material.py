@@ -14,7 +14,7 @@ from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
 from headway.kits.reply.memory import LikedReply
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import InvalidInput, PolicyRef, Settled, Unavailable
+from headway.nouns import PolicyRef, Settled, errors
 from headway.reward import SAFETY_FLAG
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def material(project: Project, settings: TaskSettings) -> RatedMaterial:
     shape(project, settings.name)
     base = own.base
     if base in project.settings.upstreams:
-        raise InvalidInput(
+        raise errors.InvalidInput(
             f"The base of {settings.name!r} is {_elsewhere(base)}.",
             code="model_unsupported",
             hint="Name a local model as its base: headway models list",
@@ -87,7 +87,7 @@ def somebody_chats(project: Project) -> bool:
 
     try:
         health = LanguageWorker(project.folder, "").health()
-    except Unavailable:
+    except errors.Unavailable:
         return False
     return health.running + health.waiting > 0
 

@@ -16,13 +16,12 @@ import numpy as np
 import torch
 
 from headway.kits.models import Completion, Prompt, Turn
-from headway.kits.reply.learn.anchors import JUDGING
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl
 from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.trainer import Trainer
 from headway.kits.reply.learn.tuned import TunedModel
-from headway.kits.reply.probes import PROBES, ReplyStatistics, statistics_of
+from headway.kits.reply.probes import JUDGING, PROBES, ReplyStatistics, statistics_of
 
 _BOOTSTRAPS = 1_000
 _PROBE_TOKENS = 64

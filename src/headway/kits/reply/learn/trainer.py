@@ -24,14 +24,14 @@ from torch import Tensor
 
 from headway.files import read_regular
 from headway.kits.reply.knobs import LanguageKnobs
-from headway.kits.reply.learn.anchors import CHECKING
 from headway.kits.reply.learn.data import Sample
 from headway.kits.reply.learn.losses import anchor_kl
 from headway.kits.reply.learn.objective import KlController, TrainingObjective, TrainingState
 from headway.kits.reply.learn.scorer import TokenRow
 from headway.kits.reply.learn.tuned import TunedModel
+from headway.kits.reply.probes import CHECKING
 from headway.kits.runs import write_snapshot
-from headway.nouns import Progress, Unavailable
+from headway.nouns import Progress, errors
 from headway.observe import UNREADABLE, RunLog
 
 METRICS, _TOLD = "metrics.jsonl", "run.json"
@@ -268,7 +268,7 @@ class Trainer(TrainingState):
         parameters = self.tuned.adapter.parameters()
         norm = float(torch.nn.utils.clip_grad_norm_(parameters, _MOST_NORM))
         if not np.isfinite(norm) or not np.isfinite(sums["loss"]):
-            raise Unavailable(
+            raise errors.Unavailable(
                 f"Training diverged at update {self.counts.updates + 1}: the loss or its gradient is not finite.",
                 code="training_diverged",
                 hint="Lower the learning rate (--set rate=1e-5), or look at the ratings of the last replies.",

@@ -1,21 +1,31 @@
-"""`headway compare TASK --tasks FILE` with a file of problems, and `--suite`."""
+"""`headway compare TASK --tasks FILE` with a file of problems, and `--suite`, prompts that come with Headway."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from headway.cli import OptionHook, Session
+from headway.files import open_regular
+from headway.kits.prompts import corpus
+from headway.kits.simulator.generate import generate
+from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
+from headway.kits.simulator.problem import CodeProblem
+from headway.nouns import errors
+from headway.settings import Upstream
 
 
 def _run(session: Session, values: dict[str, Any]) -> int | None:
     """Turn a suite or a file of problems into the tasks that `compare` reads, and say what asking them may cost."""
     from headway.kits.simulator.problem import read_problems
-    from headway.kits.simulator.suites import LICENCE, estimate, is_problem_file, live_tasks, suite
 
     name, given = values.pop("suite"), values["tasks"]
     if name is not None and given is not None:
@@ -57,3 +67,65 @@ COMPARE = OptionHook(
     ),
     run=_run,
 )
+
+
+SUITES = ("small", "code")
+LICENCE = "Apache-2.0"
+CODE_COUNT, CODE_SEED = 60, 42
+_LETTERS_PER_TOKEN = 4
+_SIDES = 2  # policies that are compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate:
+    """What a live comparison may cost, in US dollars: with the cheapest upstream only, with the most expensive only."""
+
+    answers: int
+    least_usd: float
+    most_usd: float
+
+
+def suite(name: str) -> list[dict[str, Any]]:
+    """The tasks of a suite."""
+    if name == "code":
+        return live_tasks(generate(CODE_COUNT, CODE_SEED))
+    return [{"id": prompt.id, "text": prompt.text, "check": dict(prompt.check)} for prompt in corpus()]
+
+
+def live_tasks(problems: Iterable[CodeProblem]) -> list[dict[str, Any]]:
+    """Problems as tasks of a live comparison; all tests, visible and hidden, check the answer."""
+    rows = []
+    for problem in problems:
+        if problem.tests:
+            raise errors.InvalidInput(
+                f"The tests of {problem.id!r} are code; a live comparison checks answers by tests that are data.",
+                code="bad_tasks",
+                hint="Judge solutions of such problems with `headway sim run --tasks FILE --solver UPSTREAM`.",
+            )
+        cases = [[case.args, case.returns] for case in (*problem.visible, *problem.hidden)]
+        check = {"kind": "code", "function": problem.entry, "cases": msgspec.to_builtins(cases)}
+        rows.append({"id": problem.id, "text": prompt_of(problem), "check": check})
+    return rows
+
+
+def is_problem_file(path: Path) -> bool:
+    """Whether the first line of a file looks like a problem."""
+    try:
+        with os.fdopen(open_regular(path, follow=True), "rb") as file:
+            first = json.loads(next((line for line in file if line.strip()), b"null"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and {"statement", "entry"} <= first.keys()
+
+
+def estimate(
+    rows: Sequence[Mapping[str, Any]], upstreams: Iterable[Upstream], *, repeats: int = 1, max_tokens: int = 0
+) -> CostEstimate:
+    """A token is taken as four letters, and every answer as the longest allowed one."""
+    answers = _SIDES * repeats * len(rows)
+    asked = _SIDES * repeats * sum(len(row["text"]) for row in rows) / _LETTERS_PER_TOKEN
+    costs = []
+    for upstream in upstreams:
+        longest = max_tokens or upstream.max_tokens or MAX_TOKENS
+        costs.append((asked * upstream.price_in + answers * longest * upstream.price_out) / 1e6)
+    return CostEstimate(answers=answers, least_usd=min(costs, default=0.0), most_usd=max(costs, default=0.0))

@@ -37,8 +37,7 @@ def generate(session: Session, count: int, seed: int, families: tuple[str, ...],
 
     family_names(families)  # an unknown family fails before anything else
     begun = time.perf_counter()
-    with session.out.progress() as progress:
-        problems = list(problems_of(count, seed, families, progress))
+    problems = list(problems_of(count, seed, families, session.out.progress))
     write_problems(out, problems)
     session.show(_file(out, problems, time.perf_counter() - begun))
     session.next(f"headway sim validate {quote(str(out))}")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, picture, renders, task_argument, verb, written
-from headway.nouns import InvalidInput, MissingExtra
+from headway.cli import Output, Session, plot_figure, renders, task_argument, verb, written
+from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.practice import ActorCritic
@@ -54,8 +54,7 @@ def report(
     with session.project() as project:
         named = [str(policy) for policy in refs] or [_newest(project, task)]
         loaded, path, encoder = _policies(project, task, named, tasks)
-        with session.out.progress() as progress:
-            rows, chosen = played_rows(path, {"learned": loaded}, encoder=encoder, seed=seed, progress=progress)
+        rows, chosen = played_rows(path, {"learned": loaded}, encoder=encoder, seed=seed, progress=session.out.progress)
         digests = {ref: project.registry.find(ref) for ref in named}
     summary = played_summary(rows, seed=seed)
     done = SimReport(
@@ -84,7 +83,7 @@ def _policies(project: Project, task: str, refs: list[str], tasks: Path | None) 
         known, digest = project.servings.resolve(settings, ref)
         trained = {} if known.endswith("@0") else project.registry.header(digest).trained_on
         if trained.get("world") != "sim":
-            raise InvalidInput(
+            raise errors.InvalidInput(
                 f"The policy {known} did not practise in the world 'sim'.",
                 code="no_world",
                 hint=f"Learn one with `headway sim train {task}`, or name one with --policy.",
@@ -127,7 +126,7 @@ def _pack(pack: Path, done: SimReport, rows: list[dict[str, Any]], folder: Path)
 def _draw(session: Session, path: Path, done: SimReport) -> None:
     try:
         report_picture(path, done.parts)
-    except MissingExtra as error:
+    except errors.MissingExtra as error:
         session.out.note(str(error))
     else:
         session.out.line(f"Plot: {path}")
@@ -158,17 +157,17 @@ def _reported(out: Output, done: SimReport) -> None:
         out.table(heads, rows, right=heads[1:])
 
 
-_COLOURS = {"learned": picture.BLUE, "oracle": picture.GREEN}
+_COLOURS = {"learned": "C0", "oracle": "C2"}
 
 
 def report_picture(path: Path, parts: Mapping[str, Any]) -> None:
     """One panel per part; a bar per way with its 95% interval."""
-    figure = picture.figure(figsize=(9.0, 3.8), dpi=150, layout="constrained")
+    figure = plot_figure(figsize=(9.0, 3.8), dpi=150, layout="constrained")
     for axes, (part, shown) in zip(figure.subplots(1, len(parts), sharex=True), sorted(parts.items()), strict=True):
         ways = sorted(shown["ways"].items(), key=lambda pair: pair[1]["value"])
         for place, (way, entry) in enumerate(ways):
             reach = [[entry["value"] - entry["low"]], [entry["high"] - entry["value"]]]
-            axes.barh(place, entry["value"], xerr=reach, color=_COLOURS.get(way, picture.GREY), height=0.7)
+            axes.barh(place, entry["value"], xerr=reach, color=_COLOURS.get(way, "C3"), height=0.7)
         axes.set_yticks(range(len(ways)), [way for way, _ in ways])
         axes.set_xlabel("value net of cost, per problem")
         axes.set_title(f"{part}: {shown['subjects']:,} problems", loc="left")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, renders, verb
+from headway.cli import Output, Session, Verbs, known, renders, verb
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
@@ -56,18 +56,16 @@ def run(
     """
     from headway.kits.simulator.problem import read_problems
     from headway.kits.simulator.run import run_problems
-    from headway.nouns import catalogue
 
-    crew = catalogue().crew(workers, crew_name)
+    crew = known().crew(workers, crew_name)
     problems = read_problems(tasks)[:limit]
     path = out or tasks.with_name(f"{tasks.name.split('.')[0]}-{solver}.results.jsonl")
     again = f"headway sim run --tasks {quote(str(tasks))} --solver {solver}" + (f" --limit {limit}" if limit else "")
     try:
-        with session.out.progress() as progress:
-            done = run_problems(
-                problems, crew=crew, out=path, solver=solver, sandbox_name=sandbox, progress=progress,
-                folder=session.folder.resolve(),
-            )  # fmt: skip
+        done = run_problems(
+            problems, crew=crew, out=path, solver=solver, sandbox_name=sandbox, progress=session.out.progress,
+            folder=session.folder.resolve(),
+        )  # fmt: skip
     except KeyboardInterrupt:
         session.next(again)
         raise
@@ -131,3 +129,12 @@ def image(session: Session) -> None:
     session.out.document({"image": IMAGE})
     session.out.line(f"Built {IMAGE}.")
     session.next("headway sim run --tasks problems.jsonl --sandbox docker")
+
+
+@click.group(
+    "sim",
+    cls=Verbs,
+    examples=("headway sim generate --out problems.jsonl", "headway sim import HumanEval.jsonl.gz --out ours.jsonl"),
+)
+def sim() -> None:
+    """Programming problems with known solutions, solvers, and policies that practise on them."""

@@ -65,12 +65,10 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
     crew = acting_crew(values["workers"])
     with session.project(create=True) as project:
         try:
-            with session.out.progress() as progress:
-                settings = sim_settings(project, given["task"], tasks, progress)
+            settings = sim_settings(project, given["task"], tasks, session.out.progress)
             before = before_practice(settings)
             session.out.line(before.words)
-            with session.out.progress() as progress:
-                done = practise(project, "sim", settings=settings, crew=crew, progress=progress, **given)
+            done = practise(project, "sim", settings=settings, crew=crew, progress=session.out.progress, **given)
         except KeyboardInterrupt:
             task = f"{given['task']} " if given["task"] else ""
             session.next(f"headway learn {task}--world sim{named} --seed {given['seed']} --resume")
@@ -86,9 +84,11 @@ def _several(session: Session, tasks: Path | None, given: dict[str, Any], count:
     from headway.kits.simulator.practise import sim_settings
 
     first, crew = given.pop("seed"), seeds_crew(workers)
-    with session.project(create=True) as project, session.out.progress() as progress:
-        given["settings"] = sim_settings(project, given["task"], tasks, progress)
-        done = practise_seeds(project, "sim", seeds=range(first, first + count), crew=crew, progress=progress, **given)
+    with session.project(create=True) as project:
+        given["settings"] = sim_settings(project, given["task"], tasks, session.out.progress)
+        done = practise_seeds(
+            project, "sim", seeds=range(first, first + count), crew=crew, progress=session.out.progress, **given
+        )
     session.show(PractisedSeeds(seeds=done))
     best = max(done, key=lambda one: one.mean_return)
     session.next(f"headway prove {best.task} --policy {best.policy}")

@@ -34,8 +34,8 @@ def validate(session: Session, file: Path, sandbox: str, workers: int) -> int:
 
     problems = read_problems(file)
     begun = time.perf_counter()
-    with judges(sandbox, workers) as (run, used), session.out.progress() as progress:
-        result = validated(problems, file, run, progress)
+    with judges(sandbox, workers) as (run, used):
+        result = validated(problems, file, run, session.out.progress)
     seconds = time.perf_counter() - begun
     session.show(ValidatedFile(file=str(file), sandbox=used, seconds=seconds, **asdict(result)))
     if result.broken:

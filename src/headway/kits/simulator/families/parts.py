@@ -9,13 +9,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import cache
 from importlib.resources import files
 from random import Random
 from string import Template
 from typing import Any
-
-from headway.kits.simulator.families.inputs import INPUTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +104,132 @@ def program(frame: Frame, difficulty: int, rng: Random) -> Program:
         wrong=tuple(source([*codes[:place], wrong, *codes[place + 1 :]]) for place, wrong in wrongs),
         inputs=tuple(frame.inputs(rng)),
     )
+
+
+_WORDS = (
+    "level", "banana", "Rotor", "sky", "queue", "Apple", "noon", "stream", "kiosk", "Echo", "tree", "onion", "Bee",
+    "window", "civic", "rhythm", "oasis", "gold", "little", "area", "Ivy", "deed", "moss", "eel",
+)  # fmt: skip  # fmt: skip
+_NAMES = (" Ann", "BOB ", "li", "Eve", "ann", "Tom ", "", "Zoë", "bob")
+_CITIES = ("Oslo", "rome", "Lima ", "Rome", "", "oslo")
+_LEVELS = ("INFO", "ERROR", "WARN", "DEBUG", "ERROR")
+_SERVICES = ("db", "api", "auth", "mail")
+
+
+def _lists(rng: Random) -> list[Any]:
+    """Lists of whole numbers: empty, single, equal, negative, and random ones."""
+    single = rng.randint(-30, 30)
+    drawn = [[rng.randint(-30, 60) for _ in range(rng.randint(3, 9))] for _ in range(7)]
+    even = [2 * rng.randint(-9, 20) for _ in range(6)]
+    return [*drawn, [], [single], [7, 7, 7], [-5, -12, -1, -12], [0, 1, 0, 2, 40, 41], even]
+
+
+def _small(rng: Random) -> list[Any]:
+    """Lists of numbers from 0 to 12, mostly above 0."""
+    drawn = [[rng.randint(1, 12) for _ in range(rng.randint(3, 8))] for _ in range(8)]
+    return [*drawn, [], [rng.randint(1, 9)], [3, 3, 3, 3], [0, 5, 0, 1], [1, 2, 3, 4, 5, 6]]
+
+
+def _sentences(rng: Random) -> list[Any]:
+    drawn = [" ".join(rng.choice(_WORDS) for _ in range(rng.randint(3, 7))) for _ in range(7)]
+    return [*drawn, "", "a", "  two  spaces ", "Noon noon NOON", "aaa bb c aaa", rng.choice(_WORDS)]
+
+
+def _pairs(rng: Random) -> list[Any]:
+    def drawn() -> str:
+        keys = rng.sample(("id", "size", "cost", "Rate", "age", "max", "port"), rng.randint(2, 4))
+        parts = [f"{key}={rng.randint(-20, 90)}" for key in keys]
+        parts += [f"{rng.choice(keys)}={rng.randint(1, 40)}"] * rng.randint(0, 1)
+        if rng.random() < 0.4:
+            parts.append(f"note={rng.choice(('ok', 'n/a', 'none'))}")
+        return ";".join(parts) + (" # end" if rng.random() < 0.4 else "")
+
+    odd = f"cost = {rng.randint(3, 30)} ; size=4"
+    return [*(drawn() for _ in range(8)), "", odd, "a=1;b=2;c=x", "a=7;;b=-7;", "# only a comment", "max=5;max=9;max=2"]
+
+
+def _notes(rng: Random) -> list[Any]:
+    def token() -> str:
+        return rng.choice(
+            (
+                f"#{rng.randrange(0x1000):03x}", f"#{rng.randrange(0x1000000):06x}", f"room-{rng.randint(1, 99)}",
+                f"{rng.randint(1900, 2099)}", f"v{rng.randint(0, 9)}.{rng.randint(0, 20)}", f"x{rng.randint(1, 300)}",
+                f"{rng.choice(('ann', 'bob', 'li'))}@site.org", f"({rng.randint(1, 9)})", "the the", "Room-7",
+                f"{rng.randint(1, 9)}{rng.randint(100, 999)}5", "is is",
+            )
+        )  # fmt: skip
+
+    drawn = [" ".join(token() for _ in range(rng.randint(4, 8))) for _ in range(8)]
+    return [*drawn, "", "2024", "room-3room-4 x#fff", "#ABCDEF and #12 v1.2.3", "12345 1999a b2001 2024-2025"]
+
+
+def _rows(rng: Random) -> list[Any]:
+    def row() -> dict[str, Any]:
+        return {
+            "name": rng.choice(_NAMES),
+            "age": rng.choice((str(rng.randint(1, 90)), str(rng.randint(18, 60)), "n/a", f" {rng.randint(20, 50)} ")),
+            "city": rng.choice(_CITIES),
+        }
+
+    drawn = [[row() for _ in range(rng.randint(3, 8))] for _ in range(9)]
+    twin = {"name": "Eve", "age": "30", "city": "Oslo"}
+    return [*drawn, [], [row()], [twin, twin, {**twin, "age": "31"}], [{"name": "", "age": "", "city": ""}]]
+
+
+def _lines(rng: Random) -> list[Any]:
+    def line(second: int) -> str:
+        if rng.random() < 0.12:
+            return rng.choice(("", "--- rotated ---", "ERROR", "stack trace follows"))
+        level, service = rng.choice(_LEVELS), rng.choice(_SERVICES)
+        return f"{second} {level} {service} took {rng.randint(1, 400)}ms"
+
+    drawn = []
+    for _ in range(9):
+        second = rng.randint(0, 50)
+        lines = []
+        for _ in range(rng.randint(4, 9)):
+            second += rng.randint(1, 30)
+            lines.append(line(second))
+        drawn.append(lines)
+    fixed = ["5 ERROR db took 9ms", "6 ERROR api took 10ms", "7 INFO db took 100ms", "9 ERROR db took 10ms"]
+    return [*drawn, [], ["garbage"], [line(3)], fixed]
+
+
+def _days(rng: Random) -> list[Any]:
+    def day() -> str:
+        return (date(2019, 12, 20) + timedelta(days=rng.randint(0, 1900))).isoformat()
+
+    drawn = [[day() for _ in range(rng.randint(3, 7))] for _ in range(9)]
+    first = date(2023, 3, 1) + timedelta(days=rng.randint(0, 300))
+    row = [(first + timedelta(days=number)).isoformat() for number in range(6)]
+    return [*drawn, [], [day()], row, ["2020-02-29", "2020-03-01", "2021-02-28"], ["2024-01-31", "2024-12-31"]]
+
+
+def _edges(rng: Random) -> list[Any]:
+    def edge(nodes: int) -> list[int]:
+        return [rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 9)]
+
+    drawn = [[edge(rng.randint(4, 7)) for _ in range(rng.randint(4, 10))] for _ in range(9)]
+    path = [[node, node + 1, 2] for node in range(5)]
+    return [
+        *drawn,
+        [],
+        [[0, 1, 5]],
+        path,
+        [[1, 0, 3], [2, 1, 1], [0, 2, 4]],
+        [[0, 1, 9], [0, 2, 1], [2, 1, 1], [4, 5, 1]],
+    ]
+
+
+INPUTS: Mapping[str, Callable[[Random], list[Any]]] = {
+    "arithmetic": _lists,
+    "strings": _sentences,
+    "parsing": _pairs,
+    "sorting": _lists,
+    "graphs": _edges,
+    "dynamic-programming": _small,
+    "dates": _days,
+    "cleaning": _rows,
+    "regex": _notes,
+    "logs": _lines,
+}

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headway.nouns import Catalogue, HeadwayError, PolicyRef, load
+from headway.nouns import Catalogue, PolicyRef, errors, load
 
 if TYPE_CHECKING:
     from headway.nouns import Crew, Evidence, Progress
@@ -77,7 +77,7 @@ class ProofKind(Protocol):
         """Whether this question can be answered in this way at all. Cheap: `status` asks it."""
         ...
 
-    def missing(self, question: ProofQuestion) -> HeadwayError | None:
+    def missing(self, question: ProofQuestion) -> errors.HeadwayError | None:
         """Why there can be no evidence now (a package, a row), with the cure; None if there can. Cheap."""
         ...
 
@@ -121,7 +121,7 @@ def provable(question: ProofQuestion, *, outcomes: bool = False) -> ProofKind:
 
 def unprovable(
     project: Opened, settings: TaskSettings, candidate: CandidatePolicy, current: CurrentPolicy
-) -> HeadwayError | None:
+) -> errors.HeadwayError | None:
     """Why no proof of the candidate can be made now; None if one can."""
     if candidate.digest == current.digest:
         return None
@@ -133,7 +133,7 @@ def unprovable(
     )
     try:
         provable(question)
-    except HeadwayError as error:  # what is missing, or why a policy cannot be loaded
+    except errors.HeadwayError as error:  # what is missing, or why a policy cannot be loaded
         return error
     return None
 

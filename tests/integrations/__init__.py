@@ -1,0 +1,1 @@
+"""Packages of `integrations/` against the programs that they are for."""
