@@ -63,11 +63,13 @@ $(VENV)/.stamp-setup: $(VENV)/.stamp-python pyproject.toml constraints.txt
 	@$(BIN)/python scripts/downloaded.py $(VENV)/pip.log
 	@touch $@
 
-# torch is installed first and alone: packages that depend on it must not choose another build.
+# torch is installed first and alone: packages that depend on it must not choose another build. litellm comes last and
+# alone: it asks for older packages than ours (huggingface-hub) and for some that its router does not need (boto3).
 $(VENV)/.stamp-all: $(VENV)/.stamp-setup requirements/bench.txt requirements/examples.txt $(VENV)/.stamp-docs
 	$(PIP) install --quiet -c constraints.txt torch==2.13.0
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[text,wordllama,parquet,plot,learn,worlds,language,postgres,dev]' \
 	  -r requirements/bench.txt -r requirements/examples.txt
+	$(PIP) install --quiet --no-deps -c constraints.txt litellm
 	@touch $@
 
 $(VENV)/.stamp-docs: requirements/docs.txt | $(VENV)/.stamp-setup
@@ -139,10 +141,10 @@ docs: $(VENV)/.stamp-docs ## build the documentation site into build/docs, offli
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/doctrees . build/docs
 	@echo "The site is in build/docs: open build/docs/index.html"
 
-# obp, d3rlpy and litellm declare other dependencies than they need; they run unmodified. The last line: engines of
-# language models, beside the packages that are here already.
+# obp and d3rlpy declare other dependencies than they need; they run unmodified. The last line: engines of language
+# models, beside the packages that are here already.
 $(VENV)/.stamp-peers: $(VENV)/.stamp-all
-	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1 litellm==1.106.2 \
+	$(PIP) install --quiet --no-deps --ignore-requires-python obp==0.5.7 d3rlpy==2.8.1 \
 	  ctranslate2==4.8.4 onnxruntime-genai==0.18.0 onnx_ir==1.1.0
 	@touch $@
 

@@ -1,6 +1,9 @@
-"""Sends requests through LiteLLM's own router with the plug-in; run by the Python that has litellm.
+"""Sends requests through LiteLLM's own router with the plug-in.
 
 python litellm_traffic.py HEADWAY_URL COUNT SMALL_URL LARGE_URL      one JSON object per request, then the warnings
+
+After them come 30 requests, with negative numbers, for which Headway is down. Every third request has no retries:
+LiteLLM's fallback then sends it to the model `spare`, at the small provider.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 import litellm
 from headway_litellm import HeadwayRouting
 
-PRICES = {"small": 1e-6, "large": 1e-5}  # US dollars per token
+PRICES = {"small": 1e-6, "large": 1e-5, "spare": 3e-6}  # US dollars per token
 
 
 class Warnings(logging.Handler):
@@ -30,10 +33,10 @@ class Warnings(logging.Handler):
 async def main(url: str, count: int, small: str, large: str) -> None:
     warnings = Warnings()
     logging.getLogger("headway.litellm").addHandler(warnings)
-    headway = HeadwayRouting(url, task="route", pause_s=0.01)
+    litellm.suppress_debug_info = True
     models: list[dict[str, Any]] = [
         {
-            "model_name": "chat",
+            "model_name": group,
             "litellm_params": {
                 "model": f"openai/{name}",
                 "api_base": address,
@@ -43,29 +46,40 @@ async def main(url: str, count: int, small: str, large: str) -> None:
                 "output_cost_per_token": PRICES[name],
             },
         }
-        for name, address in (("small", small), ("large", large))
+        for group, name, address in (("chat", "small", small), ("chat", "large", large), ("spare", "spare", small))
     ]
-    router = litellm.Router(models, plugins=[headway], num_retries=2, retry_after=0, disable_cooldowns=True)
+    await ask(models, url, range(count))
+    up = list(warnings.texts)
+    await ask(models, "http://127.0.0.1:1", range(-30, 0))
+    down = warnings.texts[len(up) :]
+    print(json.dumps({"up": up, "down": down, "litellm": version("litellm")}))
+
+
+async def ask(models: list[dict[str, Any]], url: str, numbers: range) -> None:
+    """Requests about easy and hard questions, answered and rated."""
+    headway = HeadwayRouting(url, task="route", pause_s=0.01)
+    router = litellm.Router(
+        models,
+        plugins=[headway],
+        num_retries=2,
+        retry_after=0,
+        disable_cooldowns=True,
+        fallbacks=[{"chat": ["spare"]}],
+    )
     litellm.callbacks = [headway]
-    litellm.suppress_debug_info = True
-    for number in range(count):
+    for number in numbers:
         kind = ("easy", "hard")[number % 2]
-        row: dict[str, Any] = {"number": number}
-        try:
-            messages = [{"role": "user", "content": f"{kind} question {number}"}]
-            answer = await router.acompletion(model="chat", messages=messages)
-            for _ in range(200):  # LiteLLM calls its loggers after it has answered
-                if headway.decision(answer) is not None or "127.0.0.1:1/" in f"{url}/":
-                    break
-                await asyncio.sleep(0.02)
-            served = answer.choices[0].message.content
-            row |= {"decision": headway.decision(answer), "served": served}
-            await headway.signal(answer, solved=float((served == "large") == (kind == "hard")))
-        except litellm.exceptions.InternalServerError as error:
-            row["error"] = type(error).__name__
-        print(json.dumps(row))
+        messages = [{"role": "user", "content": f"{kind} question {number}"}]
+        options: dict[str, Any] = {} if number % 3 else {"num_retries": 0}
+        answer = await router.acompletion(model="chat", messages=messages, **options)
+        for _ in range(200 if number >= 0 else 0):  # LiteLLM calls its loggers after it has answered
+            if headway.decision(answer) is not None:
+                break
+            await asyncio.sleep(0.02)
+        served = answer.choices[0].message.content
+        await headway.signal(answer, solved=float((served == "large") == (kind == "hard")))
+        print(json.dumps({"number": number, "decision": headway.decision(answer), "served": served}))
     await asyncio.sleep(1.0)
-    print(json.dumps({"warnings": warnings.texts, "litellm": version("litellm")}))
 
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]))

@@ -13,7 +13,8 @@ go to those that were not tried. When the request ends, its decision gets `cost_
 If Headway does not answer in time, LiteLLM goes on as it would without: nothing is raised, one warning is logged, and
 Headway is asked again after `pause_s`. Signals wait for it, at most 10,000.
 
-Not covered: `router.completion`, because LiteLLM runs plugins only in its asynchronous calls; groups with one model.
+Not covered: `router.completion`, which LiteLLM refuses if a router has plugins; groups with one model; one dictionary
+as the `metadata` of several requests at once, because LiteLLM writes into it.
 """
 
 from __future__ import annotations
@@ -53,8 +54,7 @@ class HeadwayRouting(CustomLogger):
         outcome: Outcome | None = None,
     ) -> None:
         super().__init__()
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout_s)
+        self._client = httpx.AsyncClient(base_url=url, headers={"x-api-key": key} if key else {}, timeout=timeout_s)
         self._task, self._pause_s, self._outcome = task, pause_s, outcome
         self._down, self._down_until = False, 0.0
         self._answered: OrderedDict[str, str] = OrderedDict()  # completion → decision
@@ -68,23 +68,25 @@ class HeadwayRouting(CustomLogger):
     async def run(self, context: RoutingContext) -> RoutingContext:
         """Narrow the candidates to the drawn model; after a failure, to those that were not tried yet."""
         models = list(dict.fromkeys(context.candidate_models))
+        _leave(context, models)
+        text, mark = _text(context.structured_messages), _mark(context.metadata)
+        if mark is not None and mark["decision"] not in self._done and mark["asked"] == hash(text):
+            tried = self._tried.setdefault(mark["decision"], [mark["action"]])
+            if set(mark["models"]) == set(models):  # a retry; a fallback to another group is left to LiteLLM
+                models = [model for model in models if model not in tried][:1] or [models[len(tried) % len(models)]]
+                _leave(context, models)
+            tried.append(models[0])
+            context.signals[_MARK] = mark
+            return context
         if len(models) < 2:
             return context
-        mark = _mark(context.metadata)
-        if mark is not None and set(mark["models"]) == set(models):
-            tried = self._tried.setdefault(mark["decision"], [mark["action"]])
-            left = [model for model in models if model not in tried] or [models[len(tried) % len(models)]]
-            tried.append(left[0])
-            context.candidate_models, context.signals[_MARK] = left[:1], mark
-            return context
-        body = {"task": self._task, "text": _text(context.structured_messages), "candidates": models}
-        decided = await self._post("/v1/decisions", body)
+        decided = await self._post("/v1/decisions", {"task": self._task, "text": text, "candidates": models})
         if decided is None:
             return context
-        context.candidate_models = [decided["action"]]
+        _leave(context, [decided["action"]])
         context.signals[_MARK] = {
             "decision": decided["id"], "action": decided["action"], "propensity": decided["propensity"],
-            "policy": decided["policy"], "models": models, "at": time.time(),
+            "policy": decided["policy"], "models": models, "at": time.time(), "asked": hash(text),
         }  # fmt: skip
         self._remember(self._tried, decided["id"], [decided["action"]])
         return context
@@ -168,6 +170,14 @@ class HeadwayRouting(CustomLogger):
         into[name] = value
         if len(into) > _MOST:
             into.popitem(last=False)
+
+
+def _leave(context: RoutingContext, models: list[str]) -> None:
+    """Narrow or widen the candidates; LiteLLM keeps the last narrowing of a request where no plugin narrows again."""
+    context.candidate_models = models
+    narrowed = context.metadata.get("_routing_plugin_candidate_models")
+    if isinstance(narrowed, list):
+        narrowed[:] = models
 
 
 def _metadata(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
