@@ -322,8 +322,10 @@ def test_a_program_that_takes_too_long_is_terminated_then_killed(tmp_path: Path)
 @needs_proc
 def test_a_program_ends_on_an_interrupt(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    inner = f"import os, pathlib, signal; pathlib.Path({str(mark)!r}).write_text(f'{{os.getpid()}}.'); signal.pause()"
-    outer = f"import sys\nfrom headway.client.process import run\nrun([sys.executable, '-c', {inner!r}], timeout_s=600)"
+    write = f"pathlib.Path({str(mark)!r}).write_text(f'{{os.getpid()}}.')"
+    inner = f"import os, pathlib, signal, sys; sys.stdin.read(); {write}; signal.pause()"
+    code = f"run([sys.executable, '-c', {inner!r}], b'go', timeout_s=600)"  # what it reads is sent once `run` listens
+    outer = f"import sys\nfrom headway.client.process import run\n{code}"
     with subprocess.Popen([sys.executable, "-c", outer], stderr=subprocess.DEVNULL) as process:
         text = until(
             lambda: mark.read_text() if mark.exists() and mark.read_text().endswith(".") else "", "the program"

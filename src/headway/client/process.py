@@ -252,15 +252,18 @@ def run(
         env=None if env is None else dict(env),
         start_new_session=True,
     )
-    with process, _Streams(process, data, most_bytes) as streams:
-        complete = False
-        try:
-            complete = streams.exchange(time.monotonic() + timeout_s)
-        finally:
-            if not complete:
-                before_stop()
-                _signal(process, signal.SIGTERM)
-                streams.exchange(time.monotonic() + grace_s)
+    try:
+        with _Streams(process, data, most_bytes) as streams:
+            complete = False
+            try:
+                complete = streams.exchange(time.monotonic() + timeout_s)
+            finally:
+                if not complete:
+                    before_stop()
+                    _signal(process, signal.SIGTERM)
+                    streams.exchange(time.monotonic() + grace_s)
+    finally:  # also when we are interrupted before the first byte
+        with process:
             status = _end_session(process)
     return ProgramOutput(status=status, stdout=streams.read(1), stderr=streams.read(2), timed_out=not complete)
 
