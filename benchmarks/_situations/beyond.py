@@ -75,24 +75,45 @@ def log_normal_better(seed: int) -> Ending:
     return served(f"{COST}range = [-3, 0]\n", visits, seed)
 
 
-def disaster(b: float) -> Visits:
-    """`a` succeeds in half of all cases; `b` in a share of `b`, but one time in 400 it costs 100."""
+def rarely(value: float, b: float, *, seen: bool) -> Visits:
+    """`a` succeeds in half of all cases, `b` in a share of `b`, but one time in 400 it earns `value`.
+
+    With `seen`, the first `b` does: the log that a candidate is learned from has one.
+    """
+    fresh = [seen]
 
     def visit(rng: np.random.Generator, _: int) -> Visit:
         won = {"a": float(rng.random() < 0.5), "b": float(rng.random() < b)}
-        bad = rng.random() < 1 / 400
+        rare = rng.random() < 1 / 400
 
         def report(action: str) -> Iterable[Report]:
-            yield Report({"reward": -100.0 if bad and action == "b" else won[action]})
+            first = action == "b" and fresh.pop() if fresh else False
+            yield Report({"reward": value if action == "b" and (rare or first) else won[action]})
 
-        return Visit({"a": 0.5, "b": b - (100.0 + b) / 400}, report, details=context(rng))
+        return Visit({"a": 0.5, "b": b + (value - b) / 400}, report, details=context(rng))
 
     return visit
 
 
 def disasters_beyond(seed: int) -> Ending:
-    """Without its disasters, `b` would be .05 better; with them it is .2 worse."""
-    return served(f"{ACTIONS}range = [-1, 1]\n", disaster(0.55), seed, until=4000)
+    """Without its disasters, `b` would be .05 better; with them it is .2 worse. One has happened."""
+    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(-100.0, 0.55, seen=True), seed, until=4000)
+
+
+def disasters_unseen(seed: int) -> Ending:
+    """The same, but until the first disaster the log is that of a world without any."""
+    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(-100.0, 0.55, seen=False), seed, until=4000)
+
+
+def windfalls_beyond(seed: int) -> Ending:
+    """`b` fails more often, and once in a while it earns 100: who avoids it is .2 worse."""
+    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(100.0, 0.45, seen=True), seed, until=4000)
+
+
+def windfalls_hurt(seed: int) -> Ending:
+    """The same, and the candidate always takes `b`: all that speaks against it was cut."""
+    with Client(f'{ACTIONS}range = [-1, 1]\nfallback = "b"\n', seed=seed) as client:
+        return follow(client, rarely(100.0, 0.35, seen=True), candidate="fixed@0")
 
 
 def disasters_within(seed: int) -> Ending:

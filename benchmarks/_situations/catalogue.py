@@ -292,7 +292,7 @@ SECOND: tuple[Situation, ...] = (  # what a second audit found
     ),
     Situation(
         "disasters_beyond",
-        "one disaster of −100 in 400, range [−1, 1]",
+        "one disaster of −100 in 400, range [−1, 1]; one has happened",
         beyond.disasters_beyond,
         [
             Control("range = [-100, 40], worth it", beyond.disasters_within),
@@ -300,6 +300,11 @@ SECOND: tuple[Situation, ...] = (  # what a second audit found
             Control("cuts both ways, then the range that the verdict names", beyond.cut_both_ways),
         ],
     ),
+    Situation("disasters_unseen", "the same; perhaps none has happened yet", beyond.disasters_unseen),
+    Situation(
+        "windfalls_beyond", "one windfall of 100 in 400, range [−1, 1]; one has happened", beyond.windfalls_beyond
+    ),
+    Situation("windfalls_hurt", "the same, cut from what the candidate always does", beyond.windfalls_hurt),
     Situation(
         "guard_silent",
         "slow calls never report the guard's metric",

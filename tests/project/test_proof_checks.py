@@ -225,3 +225,47 @@ def test_the_page_names_what_was_not_checked(asked):
     page = asked.report(verdict.evidence.id).page
     assert "Not checked: 300 decisions made elsewhere could not be replayed" in page.method
     assert not replace(verdict.evidence, unchecked=()).unchecked
+
+
+def paid(project: Project, pays: dict[str, float], once: tuple[str, float] | None = None) -> None:
+    """Decisions that can be evidence; `once`: the reward of one that cannot, because its probability is unknown."""
+    client(project, 800, honest, score=pays.__getitem__)
+    if once is not None:
+        action, score = once
+        row = {"id": ids.decision(1.69e9), "task": "ask", "at": 1.69e9, "text": "old", "candidates": ACTIONS}
+        row |= {"action": action, "signals": [{"name": "score", "value": score, "at": 1.69e9 + 1.0}]}
+        assert project.import_file(lines(project.folder / "old.jsonl", [row]), format="headway").stored == 1
+
+
+GOOD, BAD = {"a": 0.9, "b": 0.2, "c": 0.2}, {"a": 0.2, "b": 0.9, "c": 0.9}
+
+
+@pytest.mark.parametrize(("pays", "state"), [(GOOD, "pass"), (BAD, "worse")])
+def test_a_log_without_cut_rewards_decides(asked, pays, state):
+    paid(asked, pays)
+    assert asked.prove("fixed@0", against="uniform@0", task="ask").state == state
+
+
+@pytest.mark.parametrize(
+    ("pays", "once", "state"),
+    [
+        (GOOD, ("a", -99.0), "refused"),
+        (GOOD, ("b", 99.0), "refused"),
+        (GOOD, ("a", 99.0), "pass"),
+        (BAD, ("a", 99.0), "refused"),
+        (BAD, ("b", -99.0), "refused"),
+        (BAD, ("a", -99.0), "worse"),
+        (BAD, ("a", 1.01), "worse"),
+    ],
+)
+def test_a_verdict_that_a_cut_elsewhere_could_reverse_is_refused(asked, pays, once, state):
+    """`fixed@0` always takes `a`, so it gains by what `a` earns and by what `b` costs beyond the range."""
+    paid(asked, pays, once)
+    verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
+    assert verdict.state == state, verdict.reasons
+    if state == "refused":
+        (said,) = verdict.reasons
+        assert said.startswith(
+            "Cannot tell: outside of the range lie, of decisions that are no evidence here, 1 reward;"
+        )
+        assert f"range = {[min(0, int(once[1])), max(1, int(once[1]))]}" in verdict.hint

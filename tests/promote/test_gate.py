@@ -197,3 +197,23 @@ def test_never_both_better_and_worse(total: float, threshold: float, ended: bool
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_a_nan_statistic_never_passes(value: float) -> None:
     assert not verdict(replace(EVIDENCE, statistic=value, statistic_worse=value)).passed
+
+
+def test_cuts_that_could_make_a_worse_candidate_better_leave_no_verdict_against_it() -> None:
+    bad = replace(EVIDENCE, statistic=-160.0, statistic_worse=160.0, bounds=(-0.065, -0.015))
+    futile = replace(EVIDENCE, statistic=90.0, prospect=Prospect(likely=-0.01, needed=None, most=25_000))
+    small, reversing = (
+        replace(check("clipping_against", ok=True, value=value, limit=0.03), blocks=False) for value in (0.01, 0.02)
+    )
+    many = replace(check("clipping_against", ok=False, value=0.2, limit=0.03), blocks=False)
+    for cuts, evidence, state in (
+        (small, bad, "worse"),
+        (reversing, bad, "refused"),
+        (many, bad, "refused"),
+        (small, futile, "no difference"),
+        (many, futile, "refused"),
+        (many, EVIDENCE, "pass"),
+    ):
+        judged = replace(evidence, diagnostics=(cuts,))
+        assert verdict(judged).state == state
+        assert worse(judged) == (state == "worse")

@@ -159,9 +159,11 @@ def test_many_cuts_against_the_candidate_show_nothing_worse() -> None:
 def test_a_cut_in_a_decision_that_is_no_row_counts_too() -> None:
     log = drawn(4, 4_000, share=1.0)
     preferred = log.arms[int((log.target - log.baseline).sum(axis=0).argmax())]
-    elsewhere = cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (1, 0)})
+    elsewhere = cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (500.0, 1.0, 0.0, 9.0, 0.0)})
     assert not elsewhere["clipping"].ok
-    assert cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (0, 9)})["clipping"].ok
+    assert cut_rewards(lambda log: np.zeros(len(log)), stored_cuts={preferred: (500.0, 0.0, 9.0, 0.0, 9.0)})[
+        "clipping"
+    ].ok
 
 
 def _with_stand_ins(rng: np.random.Generator, n: int, chance: float, deleted: float) -> tuple[Calibration, Repetition]:

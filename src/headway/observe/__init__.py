@@ -93,7 +93,6 @@ if TYPE_CHECKING:
     from headway.observe.links import Links as Links
     from headway.observe.migrations import EVEN_PAIR as EVEN_PAIR
     from headway.observe.moments import first_signals as first_signals, same_moment as same_moment
-    from headway.observe.outcomes import cut_rewards as cut_rewards
     from headway.observe.part_blocks import (
         Batch as Batch,
         FirstRows as FirstRows,

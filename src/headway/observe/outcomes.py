@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from headway.nouns import Settled, ids
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.rater_signals import RaterSignals, SignalsByRater
 from headway.observe.rows import OUTCOME_WIDTH, STATUSES, decision_from_row, settled_of
 from headway.observe.units import unit_signals
-
-if TYPE_CHECKING:
-    from headway.observe.frame import TaskFrame
 
 SignalValues = Mapping[bytes, Mapping[str, float]]  # subject → name → value
 
@@ -72,17 +68,3 @@ def signal_values(
         subject: {name: sum(sorted(ratings)) / len(ratings) for name, ratings in sorted(by_name.items())}
         for subject, by_name in values.items()
     }
-
-
-def cut_rewards(frame: TaskFrame, middle: float) -> dict[str, tuple[int, int]]:
-    """How many rewards of each action lay below and above the range, and were cut to it."""
-    cuts: dict[str, tuple[int, int]] = {}
-    for block in frame.blocks():
-        if not block.clipped.any():
-            continue
-        cut = block.where(block.clipped)
-        actions, names = frame.actions(cut)
-        for action, reward in zip(actions.tolist(), cut.reward.tolist(), strict=True):
-            below, above = cuts.get(names[action], (0, 0))
-            cuts[names[action]] = (below, above + 1) if reward > middle else (below + 1, above)
-    return cuts

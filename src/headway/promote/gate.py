@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal
 
 from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
@@ -136,7 +137,8 @@ def verdict(evidence: Evidence, rules: GateRules | None = None) -> Verdict:
 
 def _blocked(evidence: Evidence) -> Verdict | None:
     """Refused because a data check fails; its numbers are not shown."""
-    blocked = [diagnostic for diagnostic in evidence.diagnostics if diagnostic.refuses]
+    blocked = [check for check in evidence.diagnostics if check.refuses]
+    blocked = blocked or [check for check in evidence.diagnostics if _hides_worth(evidence, check)]
     if not blocked:
         return None
     refusal, more = refusal_of(evidence, blocked)
@@ -272,6 +274,16 @@ def _no_difference(evidence: Evidence, prospect: Prospect) -> str:
     return f"{most}; showing it would take {prospect.needed:,} {evidence.unit}, and a test may take {prospect.most:,}."
 
 
+def _hides_worth(evidence: Evidence, check: Diagnostic) -> bool:
+    """Whether it is the check of cuts that hurt the candidate, and these are all that speaks against it."""
+    if check.name != CLIPPING_AGAINST or evidence.shows_better:
+        return False
+    if evidence.shows_worse:
+        return not check.ok or 0.0 < check.value >= -(evidence.bounds or (0.0, -inf))[1]
+    prospect = None if check.ok else outlook(evidence)
+    return prospect is not None and prospect.futile
+
+
 def worse(evidence: Evidence) -> bool:
     """Whether the candidate is proven worse than the policy it is compared with, which allows an automatic rollback.
 
@@ -282,9 +294,8 @@ def worse(evidence: Evidence) -> bool:
     if any(diagnostic.name == CLIPPING_AGAINST for diagnostic in evidence.diagnostics):
         waived |= {CLIPPING}  # which is about a pass; before there were two checks, it was about both
     blocked = any(
-        not diagnostic.ok and (diagnostic.blocks or diagnostic.name == CLIPPING_AGAINST)
+        (diagnostic.refuses and diagnostic.name not in waived) or _hides_worth(evidence, diagnostic)
         for diagnostic in evidence.diagnostics
-        if diagnostic.name not in waived
     )
     return not blocked and evidence.shows_worse
 

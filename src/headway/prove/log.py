@@ -34,8 +34,8 @@ class RowOrigin:
     groups: Mapping[str, Integers] = field(default_factory=dict)  # "user" → [n]; equal numbers are the same user
     chosen_only: NDArray[np.bool_] | None = None  # [n]; only the probability of the chosen action is known
     beyond: Floats | None = None  # [n]; how far the reward lay above (below: negative) the range that it was cut to
-    stored_cuts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the whole task, by action: rewards
-    # that were cut to the range from below and from above, in decisions that are no rows of the log too
+    # of the whole task, by action: its rewards, how many were cut from below and above, and how far they lay there
+    stored_cuts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     claimed: NDArray[np.bool_] | None = None  # [n]; something else drew the action, and sent the probabilities
     columns: tuple[str, ...] = ()  # the features' names
 
@@ -46,7 +46,7 @@ class RowOrigin:
         *,
         chosen_only: Sequence[bool],
         beyond: Sequence[float],
-        stored_cuts: Mapping[str, tuple[int, int]],
+        stored_cuts: Mapping[str, tuple[float, ...]],
         claimed: Sequence[bool],
         columns: tuple[str, ...],
     ) -> RowOrigin:

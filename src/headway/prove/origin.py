@@ -8,7 +8,7 @@ from math import inf, log
 
 import numpy as np
 
-from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, plural
 from headway.prove.calibration import FALSE_ALARM, PLACES, Calibration, Misfit, Repetition, exponent
 from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
@@ -22,42 +22,46 @@ class CutRewards:
         self.known = False  # whether the log says which rewards were cut
         self.rows = self.rewarded = 0
         self.cut = np.zeros((arms, 2))  # rewards of the log that were cut from below and from above
-        self.favour = self.against = 0  # cut rewards that flatter the candidate, and that hurt it
-        self.gain = np.zeros(arms)  # Σ π − b: the probability that the candidate adds to each action
+        self.favour = 0  # cut rewards that flatter the candidate
+        self.moved = np.zeros((arms, 2))  # Σ of the probability that the candidate takes from each action, and adds
         self.hidden = 0.0  # Σ of what the candidate would gain if the cuts that hurt it counted in full
+        self.over = np.zeros((arms, 2))  # Σ of what lies below and above the range
         self.low, self.high = inf, -inf  # of the rewards as they count
         self.lost = np.zeros(2)  # Σ of what lies beyond the range, for the candidate and for the current policy
-        self.stored: Mapping[str, tuple[int, int]] = {}
+        self.stored: Mapping[str, tuple[float, ...]] = {}
 
     def add(self, piece: Log, origin: RowOrigin) -> None:
         if origin.beyond is None:
             return
         self.known, self.stored = True, origin.stored_cuts
         self.rows += len(piece)
-        self.rewarded += int((~np.isnan(piece.reward)).sum())
-        self.gain += (piece.target - piece.baseline).sum(axis=0)
+        gain = piece.target - piece.baseline
+        self.moved += np.stack([np.maximum(-gain, 0.0).sum(axis=0), np.maximum(gain, 0.0).sum(axis=0)], axis=1)
+        seen = piece.reward[~np.isnan(piece.reward)]
+        self.low, self.high = float(seen.min(initial=self.low)), float(seen.max(initial=self.high))
+        self.rewarded += len(seen)
         places = np.flatnonzero(origin.beyond)  # cut whether or not the reward counts in this test
         if not places.size:
             return
         action, beyond = piece.action[places], origin.beyond[places]
-        np.add.at(self.cut, (action, (beyond > 0.0).astype(np.int64)), 1.0)
+        side = (beyond > 0.0).astype(np.int64)
+        np.add.at(self.cut, (action, side), 1.0)
+        np.add.at(self.over, (action, side), np.abs(beyond))
         over = beyond / piece.logged[places, action]
         parts = over * piece.target[places, action], over * piece.baseline[places, action]
         self.lost += [float(part.sum()) for part in parts]
         hidden = parts[0] - parts[1]  # what the candidate would gain if the reward counted in full
         self.favour += int((hidden < 0.0).sum())
-        self.against += int((hidden > 0.0).sum())
         self.hidden += float(hidden[hidden > 0.0].sum())
-        seen = piece.reward[~np.isnan(piece.reward)]
-        self.low, self.high = float(seen.min(initial=self.low)), float(seen.max(initial=self.high))
 
     def diagnostics(self, arms: tuple[str, ...], *, capped: bool) -> list[Diagnostic]:
         """Two checks, of a pass and of "worse"; none if the log does not say what was cut."""
         if not self.known:
             return []
-        favour = self.favour + self._elsewhere(arms)
-        width = self.high - self.low
-        share = self.hidden / max(1, self.rows) / width if 0.0 < width < inf else float(self.hidden > 0.0)
+        elsewhere, flattering, hiding = self._elsewhere(arms)
+        favour = self.favour + flattering
+        hidden = 0.0 if capped else self.hidden / max(1, self.rows) + hiding
+        limit = MOST_AGAINST * (self.high - self.low) if self.low < self.high else 0.0
         total, (ours, theirs) = self.cut.sum(), self.lost / max(1, self.rows)
         message = "no reward lies outside of the range"
         if total:
@@ -67,7 +71,11 @@ class CutRewards:
                 f"{most!r}, which changes the value of the candidate by {-ours:+.3g} per decision and that of the "
                 f"current policy by {-theirs:+.3g}"
             )
-        flattered = favour > 0 and not capped
+        if elsewhere:
+            known = f"{message}; also of decisions" if total else "outside of the range lie, of decisions"
+            message = f"{known} that are no evidence here, {plural(elsewhere, 'reward')}"
+        cure = "Widen `range` in the task's settings until it holds every reward."
+        flattered, hides = favour > 0 and not capped, hidden > limit
         return [
             Diagnostic(
                 name=CLIPPING,
@@ -75,27 +83,41 @@ class CutRewards:
                 limit=float(favour) if capped else 0.0,
                 ok=not flattered,
                 blocks=True,
-                message=f"Cannot tell: {message}; {favour:,} cuts flatter the candidate" if flattered else message,
-                cure="Widen `range` in the task's settings until it holds every reward." if flattered else "",
+                message=f"Cannot tell: {message}; {plural(favour, 'cut')} may flatter the candidate"
+                if flattered
+                else message,
+                cure=cure if flattered else "",
             ),
             Diagnostic(
                 name=CLIPPING_AGAINST,
-                value=share,
-                limit=MOST_AGAINST,
-                ok=capped or share <= MOST_AGAINST,
+                value=hidden,
+                limit=limit,
+                ok=not hides,
                 blocks=False,
-                message=f"{self.against:,} cuts speak against the candidate" if total else message,
+                message=f"Cannot tell: {message}; in full, they may make it better by {hidden:.3g} per decision"
+                if hidden
+                else message,
+                cure=cure if hidden else "",
             ),
         ]
 
-    def _elsewhere(self, arms: tuple[str, ...]) -> int:
-        """Cut rewards of decisions that are no rows of this log, where the cut flatters what the candidate prefers."""
-        flattering = 0
+    def _elsewhere(self, arms: tuple[str, ...]) -> tuple[int, int, float]:
+        """Of decisions that are no rows of this log: how many rewards were cut, how many of these may flatter the
+        candidate, and how much better it may be per decision than the cut ones show.
+
+        How the policies choose there is not known. A candidate that adds to an action in some rows and takes from it
+        in others may be flattered and hurt by every cut of it.
+        """
+        cuts, flattering, hiding = 0, 0, 0.0
+        moved = self.moved / max(1, self.rows)
         for place, arm in enumerate(arms):
-            side = 0 if self.gain[place] > 0.0 else 1
-            if self.gain[place]:
-                flattering += max(0, self.stored.get(arm, (0, 0))[side] - int(self.cut[place, side]))
-        return flattering
+            rewarded, *stored = self.stored.get(arm, (0.0, 0.0, 0.0, 0.0, 0.0))
+            counts, over = np.array(stored[:2]) - self.cut[place], np.array(stored[2:]) - self.over[place]
+            for side in np.flatnonzero(counts > 0.0).tolist():
+                cuts += int(counts[side])
+                flattering += int(counts[side]) if moved[place, 1 - side] > SAME else 0
+                hiding += float(moved[place, side] * over[side]) / rewarded
+        return cuts, flattering, hiding
 
 
 _ALL = ""  # the name of the grouping that has every decision in one group

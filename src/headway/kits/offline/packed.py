@@ -137,7 +137,7 @@ def _origins(tensors: Tensors, words: Mapping[str, Any], lengths: Sequence[int])
         RowOrigin(
             groups=groups[number],
             columns=tuple(words["columns"]),
-            stored_cuts={name: (int(low), int(high)) for name, (low, high) in words.get("cuts", {}).items()},
+            stored_cuts={name: tuple(map(float, cuts)) for name, cuts in words.get("cuts", {}).items()},
             **{name: parts[number] for name, parts in flags.items()},
         )
         for number in range(len(lengths))

@@ -7,10 +7,9 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from headway.nouns import CLIPPING, Diagnostic, Evidence, PolicyRef, ids, lasting
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, PolicyRef, ids, lasting
 from headway.observe import (
     LEARNED_PARTS,
-    cut_rewards,
     dumps,
     first_signals,
     microseconds,
@@ -21,7 +20,7 @@ from headway.observe import (
     unrepeated,
 )
 from headway.project.prove.episodes import by_step, was_drawn
-from headway.project.prove.fitting import beyond, range_cure
+from headway.project.prove.fitting import cut_rewards, range_cure
 from headway.project.prove.replays import Replays
 from headway.prove import RowOrigin, Window
 
@@ -56,8 +55,7 @@ class RowChecks:
         self._seen: set[int] = set()
         self._vectors: dict[tuple[str, int], bool] = {}  # by key and the store's number of a policy
         self._fields: list[str] | None = None
-        self._cuts = cut_rewards(frame, sum(settings.range) / 2.0)
-        self._reach = settings.range  # of the rewards as they would be without the range
+        self._cuts = cut_rewards(project, settings.name, frame)
         self._kept = self._repeated = self._alone = 0
         self._first, self._last = inf, -inf  # times of decisions that count
         counting = project.rewards(task).counting
@@ -101,25 +99,11 @@ class RowChecks:
         return RowOrigin.of(
             self._groups(drawn),
             chosen_only=alone.tolist(),
-            beyond=self._beyond(drawn),
-            stored_cuts=self._cuts,
+            beyond=[self._cuts.beyond.get(seq, 0.0) for seq in drawn.rows.seq.tolist()],
+            stored_cuts=self._cuts.by_action,
             claimed=claimed.tolist(),
             columns=tuple(features.names),
         )
-
-    def _beyond(self, drawn: DrawnRows) -> list[float]:
-        over = [0.0] * len(drawn)
-        cut = drawn.rows.clipped.nonzero()[0].tolist()
-        if cut:
-            places = {int(drawn.rows.seq[place]): place for place in cut}
-            rows = list(self._project.query.outcomes(list(places), signals=True))
-            signals = {ids.raw(row.decision.id): row.signals for row in rows}
-            found = beyond(rows, signals, self._project.rewards(self._settings.name))
-            for row, by in zip(rows, found, strict=True):
-                over[places[row.decision.seq]] = by
-        values = [*self._reach, *(float(drawn.rows.reward[place]) + over[place] for place in cut if over[place] != 0.0)]
-        self._reach = min(values), max(values)
-        return over
 
     def times(self, drawn: DrawnRows) -> tuple[list[float], list[float]]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
@@ -199,9 +183,9 @@ class RowChecks:
 
     def _fitting(self, diagnostic: Diagnostic) -> Diagnostic:
         """The check of clipping with the range that would have held every reward."""
-        if diagnostic.name != CLIPPING or diagnostic.ok:
+        if diagnostic.name not in (CLIPPING, CLIPPING_AGAINST) or not diagnostic.cure:
             return diagnostic
-        return replace(diagnostic, cure=range_cure(self._settings.range, self._reach) or diagnostic.cure)
+        return replace(diagnostic, cure=range_cure(self._settings.range, self._cuts.reach) or diagnostic.cure)
 
     def _unchecked(self) -> Iterator[str]:
         if self.replays.elsewhere:

@@ -6,6 +6,7 @@ One sentence per fault, with its cure, for status, page and doctor; a verdict's 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from headway.nouns import ids
 from headway.observe import latest_draws
 
 if TYPE_CHECKING:
-    from headway.nouns import Settled
+    from headway.nouns import Floats, Settled
+    from headway.observe import TaskFrame
     from headway.project.project.folder import Opened
     from headway.prove import GuardRule
     from headway.reward import Rewards
@@ -55,6 +57,36 @@ def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]]
         over = least if whole is None else whole - row.reward
         found[place] = over if over * least > 0.0 else least
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class CutRewards:
+    """Every reward of a task that was cut to its range, whether or not it is evidence."""
+
+    beyond: Mapping[int, float]  # by decision: how far above the range, or below it (negative)
+    reach: tuple[float, float]  # a range that would hold them all
+    by_action: Mapping[str, tuple[float, ...]]  # rewards; those cut from below, from above; how far below, above in all
+
+
+def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> CutRewards:
+    import numpy as np
+
+    rewards = project.rewards(task)
+    seqs = [seq for block in frame.blocks() for seq in block.seq[block.clipped].tolist()]
+    rows = list(project.query.outcomes(seqs, signals=True)) if seqs else []
+    found = beyond(rows, {ids.raw(row.decision.id): row.signals for row in rows}, rewards)
+    over = {row.decision.seq: by for row, by in zip(rows, found, strict=True) if by}
+    values = [*rewards.range, *((row.reward or 0.0) + by for row, by in zip(rows, found, strict=True))]
+    sums: dict[str, Floats] = {}
+    for block in frame.blocks() if over else ():
+        block = block.where(~np.isnan(block.reward))
+        actions, names = frame.actions(block)
+        by = np.zeros(len(block))
+        by[block.clipped] = [over.get(seq, 0.0) for seq in block.seq[block.clipped].tolist()]
+        kinds = (np.ones(len(block)), by < 0.0, by > 0.0, np.maximum(-by, 0.0), np.maximum(by, 0.0))
+        own = np.stack([np.bincount(actions, weights=kind, minlength=len(names)) for kind in kinds], axis=1)
+        sums |= {name: sums.get(name, 0.0) + row for name, row in zip(names, own, strict=True)}
+    return CutRewards(over, (min(values), max(values)), {name: tuple(row.tolist()) for name, row in sums.items()})
 
 
 def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str:
