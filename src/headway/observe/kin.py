@@ -48,15 +48,16 @@ class Kin:
 def unrepeated(query: Query, task: str) -> tuple[str, ...]:
     """Fields that hold another id in every decision: words without a space, or whole numbers that only grow."""
     values: dict[str, list[str | int]] = {}
-    count = 0
-    for decision in query.latest(task, _SAMPLE):
-        count += 1
-        for name, value in decision.situation.state.items():
+    states = query.latest_states(task, _SAMPLE)
+    for state in states:
+        for name, value in state.items():
             if (isinstance(value, int) and not isinstance(value, bool)) or (
                 isinstance(value, str) and " " not in value
             ):
                 values.setdefault(name, []).append(value)
-    return tuple(sorted(name for name, held in values.items() if len(held) == count >= _LEAST and _never_repeats(held)))
+    return tuple(
+        sorted(name for name, held in values.items() if len(held) == len(states) >= _LEAST and _never_repeats(held))
+    )
 
 
 def _never_repeats(latest_first: list[str | int]) -> bool:

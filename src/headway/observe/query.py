@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import SOURCES, Decision, Detail, Ending, Outcome, Settled, Signal, Source, errors, ids
+from headway.nouns import SOURCES, Decision, Detail, Ending, Outcome, Settled, Signal, Source, State, errors, ids
 from headway.observe.database import Database
 from headway.observe.details import read as read_details, read_many
 from headway.observe.keys import secret_of
@@ -20,6 +20,7 @@ from headway.observe.rows import (
     decision_from_row,
     decode_candidates,
     settled_from_row,
+    situation_of,
 )
 from headway.observe.totals import Counts, action_totals, daily_totals, row_counts
 from headway.observe.units import has_units
@@ -157,6 +158,13 @@ class Query:
     def latest(self, task: str | None, limit: int) -> list[Decision]:
         some, values = ("d.task_id = ?", (self.name_id("task", task),)) if task else ("1 = 1", ())
         return self._where(f"{some} ORDER BY d.seq DESC LIMIT ?", *values, limit)
+
+    def latest_states(self, task: str, limit: int) -> list[State]:
+        rows = self._database.query(
+            "SELECT seq, state FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT ?",
+            (self.name_id("task", task), limit),
+        )
+        return [situation_of(seq, task, None, None, "", state, "").state for seq, state in rows]
 
     def details(self, decision: str, kit: str) -> dict[str, bytes]:
         """The details that a kit stored with a decision, by name; see `Store.keep_details`."""

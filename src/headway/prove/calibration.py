@@ -225,7 +225,9 @@ class Repetition:
         groups[_PERIOD] = (self._rows + rows) // PERIOD
         self._rows += rows.size
         for name, codes in groups.items():
-            self._groups.setdefault(name, _Draws()).add(codes % PLACES, action, logged, rest, chance * (1.0 - chance))
+            if name not in self._groups:
+                self._groups[name] = _Draws()
+            self._groups[name].add(codes % PLACES, action, logged, rest, chance * (1.0 - chance))
 
     def worst(self) -> Misfit | None:
         """The grouping that repeats itself most; None if nothing repeats."""

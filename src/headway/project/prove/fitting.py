@@ -60,7 +60,7 @@ def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class CutRewards:
+class RangeCuts:
     """Every reward of a task that was cut to its range, whether or not it is evidence."""
 
     beyond: Mapping[int, float]  # by decision: how far above the range, or below it (negative)
@@ -68,7 +68,7 @@ class CutRewards:
     by_action: Mapping[str, tuple[float, ...]]  # rewards; those cut from below, from above; how far below, above in all
 
 
-def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> CutRewards:
+def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> RangeCuts:
     import numpy as np
 
     rewards = project.rewards(task)
@@ -86,7 +86,7 @@ def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> CutRewards:
         kinds = (np.ones(len(block)), by < 0.0, by > 0.0, np.maximum(-by, 0.0), np.maximum(by, 0.0))
         own = np.stack([np.bincount(actions, weights=kind, minlength=len(names)) for kind in kinds], axis=1)
         sums |= {name: sums.get(name, 0.0) + row for name, row in zip(names, own, strict=True)}
-    return CutRewards(over, (min(values), max(values)), {name: tuple(row.tolist()) for name, row in sums.items()})
+    return RangeCuts(over, (min(values), max(values)), {name: tuple(row.tolist()) for name, row in sums.items()})
 
 
 def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str:
