@@ -6,7 +6,7 @@
     python benchmarks/situations.py --only second                   a part of the page: first, second or unlisted
     python benchmarks/situations.py --resume FILE                   keeps every replication in FILE and continues it
     python benchmarks/situations.py --resume FILE --kept --write    plays nothing, and puts the tables of the parts in
-                                                                    FILE into docs/explanation/proof.md
+                                                                    FILE, all seeds, into docs/explanation/proof.md
 
 Every replication is a project of its own, used through `headway.Project` with a clock that the benchmark moves: a
 candidate is learned, and its proof is looked at while decisions come in. A promotion is false if the candidate, as the
@@ -22,7 +22,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -94,12 +94,12 @@ def measure(
             if done % 50 == 0 or done == len(missing):
                 passed = time.monotonic() - started
                 print(f"{done:,} of {len(missing):,} in {passed:,.0f} s", file=sys.stderr, flush=True)
-    return _results(situations, {key: endings[key] for key in wanted})
+    return _results(situations, [(key, endings[key]) for key in wanted])
 
 
-def _results(situations: Sequence[Situation], endings: Mapping[Key, Ending]) -> dict[str, list[Shares]]:
+def _results(situations: Sequence[Situation], endings: Iterable[tuple[Key, Ending]]) -> dict[str, list[Shares]]:
     played: dict[tuple[str, int], list[Ending]] = {}
-    for key, ending in endings.items():
+    for key, ending in endings:
         played.setdefault(key[:2], []).append(ending)
     return {
         situation.name: [
@@ -114,11 +114,16 @@ def _results(situations: Sequence[Situation], endings: Mapping[Key, Ending]) -> 
 
 def _kept(resume: Path | None, seed: int) -> dict[Key, Ending]:
     """Replications that an earlier run of the same seed has kept."""
+    return {key: ending for (of, key), ending in _all_kept(resume).items() if of == seed}
+
+
+def _all_kept(resume: Path | None) -> dict[tuple[int, Key], Ending]:
+    """Every replication of a file, by seed and key."""
     if resume is None or not resume.exists():
         return {}
     with _opened(resume, "rt") as file:
         rows = [json.loads(line) for line in file]
-    return {tuple(row["key"]): Ending(**row["ending"]) for row in rows if row["seed"] == seed}
+    return {(row["seed"], tuple(row["key"])): Ending(**row["ending"]) for row in rows}
 
 
 def _opened(resume: Path, mode: str) -> IO[str]:
@@ -152,8 +157,11 @@ def chosen(names: str) -> list[Situation]:
 
 def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
     """Play what the options ask for, print the table, and give its numbers."""
+    seeds = [options.seed]
     if options.kept:
-        results = _results(chosen(options.only), _kept(options.resume, options.seed))
+        kept = _all_kept(options.resume)
+        seeds = sorted({seed for seed, _ in kept})
+        results = _results(chosen(options.only), [(key, ending) for (_, key), ending in kept.items()])
     else:
         results = measure(
             chosen(options.only),
@@ -168,19 +176,20 @@ def run(options: argparse.Namespace, quick: int = QUICK) -> dict[str, float]:
         for name, part in PARTS.items():
             own = {situation.name: results[situation.name] for situation in part if situation.name in results}
             if own:
-                write(name, table(own), options.seed, PAGE)
+                write(name, table(own), seeds, PAGE)
     return figures(results)
 
 
-def write(part: str, rows: str, seed: int, page: Path) -> None:
+def write(part: str, rows: str, seeds: Sequence[int], page: Path) -> None:
     """Replace the table between the two marks of a part of the page."""
     start, stop = BEGIN.format(part), END.format(part)
     head, begin, rest = page.read_text("utf-8").partition(start)
     _, end, tail = rest.partition(stop)
     if not begin or not end:
         raise SystemExit(f"{page} lacks its marks {start} and {stop}")
-    command = f"python benchmarks/situations.py --only {part} --seed {seed} --resume FILE"
-    page.write_text(f"{head}{start}\n\n{rows}\n\nMeasured with `{command}`.\n\n{stop}{tail}", "utf-8")
+    command = f"python benchmarks/situations.py --only {part} --seed {seeds[0]} --resume FILE"
+    more = "".join(f" and {seed}" for seed in seeds[1:])
+    page.write_text(f"{head}{start}\n\n{rows}\n\nMeasured with `{command}`{more}.\n\n{stop}{tail}", "utf-8")
 
 
 def main() -> None:

@@ -97,7 +97,7 @@ def rarely(value: float, b: float, *, seen: bool) -> Visits:
 
 def disasters_beyond(seed: int) -> Ending:
     """Without its disasters, `b` would be .05 better; with them it is .2 worse. One has happened."""
-    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(-100.0, 0.55, seen=True), seed, until=4000)
+    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(-100.0, 0.55, seen=True), seed, until=2500)
 
 
 def disasters_unseen(seed: int) -> Ending:
@@ -107,7 +107,7 @@ def disasters_unseen(seed: int) -> Ending:
 
 def windfalls_beyond(seed: int) -> Ending:
     """`b` fails more often, and once in a while it earns 100: who avoids it is .2 worse."""
-    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(100.0, 0.45, seen=True), seed, until=4000)
+    return served(f"{ACTIONS}range = [-1, 1]\n", rarely(100.0, 0.45, seen=True), seed, until=2500)
 
 
 def windfalls_hurt(seed: int) -> Ending:

@@ -76,7 +76,7 @@ def test_replications_in_a_file_make_a_table_without_being_played_again(tmp_path
     kept = tmp_path / "kept.jsonl"
     kept.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     options = parser("").parse_args(["--resume", str(kept), "--seed", "5", "--kept", "--only", "first"])
-    assert run(options)["trigger_replications"] == 3.0
+    assert run(options)["trigger_replications"] == 6.0, "of both seeds"
 
 
 def test_a_cell_says_how_many_of_a_control_were_promoted() -> None:
@@ -129,7 +129,7 @@ def test_a_reason_is_shortened_to_a_few_words(said: str, code: str) -> None:
 def test_the_table_replaces_what_is_between_the_marks(tmp_path: Path) -> None:
     page = tmp_path / "proof.md"
     page.write_text(f"before\n{BEGIN.format('second')}\nold\n{END.format('second')}\nafter\n", "utf-8")
-    write("second", "| a |", 5, page)
+    write("second", "| a |", [5, 6], page)
     text = page.read_text("utf-8")
     assert "old" not in text
     assert "| a |" in text
