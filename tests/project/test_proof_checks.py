@@ -265,7 +265,5 @@ def test_a_verdict_that_a_cut_elsewhere_could_reverse_is_refused(asked, pays, on
     assert verdict.state == state, verdict.reasons
     if state == "refused":
         (said,) = verdict.reasons
-        assert said.startswith(
-            "Cannot tell: outside of the range lie, of decisions that are no evidence here, 1 reward;"
-        )
+        assert said.startswith("Cannot tell: rewards outside of the range in decisions that are no evidence: 1;")
         assert f"range = {[min(0, int(once[1])), max(1, int(once[1]))]}" in verdict.hint

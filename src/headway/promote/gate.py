@@ -165,7 +165,7 @@ def _waiting(evidence: Evidence) -> tuple[str, ...]:
 def _reason(diagnostic: Diagnostic) -> str:
     if diagnostic.message.startswith("Cannot tell"):
         return f"{diagnostic.message}."
-    name = "Cannot tell" if diagnostic.name in _OF_MISSING else diagnostic.name
+    name = "Cannot tell" if diagnostic.name in _OF_MISSING | {CLIPPING_AGAINST} else diagnostic.name
     return f"{name}: {diagnostic.message}."
 
 

@@ -8,7 +8,7 @@ from math import inf, log
 
 import numpy as np
 
-from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, plural
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic
 from headway.prove.calibration import FALSE_ALARM, PLACES, Calibration, Misfit, Repetition, exponent
 from headway.prove.log import DELETED, Floats, Log, RowOrigin
 
@@ -59,8 +59,7 @@ class CutRewards:
         if not self.known:
             return []
         elsewhere, flattering, hiding = self._elsewhere(arms)
-        favour = self.favour + flattering
-        hidden = 0.0 if capped else self.hidden / max(1, self.rows) + hiding
+        favour, hidden = self.favour + flattering, 0.0 if capped else self.hidden / max(1, self.rows) + hiding
         limit = MOST_AGAINST * (self.high - self.low) if self.low < self.high else 0.0
         total, (ours, theirs) = self.cut.sum(), self.lost / max(1, self.rows)
         message = "no reward lies outside of the range"
@@ -72,10 +71,10 @@ class CutRewards:
                 f"current policy by {-theirs:+.3g}"
             )
         if elsewhere:
-            known = f"{message}; also of decisions" if total else "outside of the range lie, of decisions"
-            message = f"{known} that are no evidence here, {plural(elsewhere, 'reward')}"
+            message = f"{message}; " if total else "rewards outside of the range "
+            message += f"in decisions that are no evidence: {elsewhere:,}"
         cure = "Widen `range` in the task's settings until it holds every reward."
-        flattered, hides = favour > 0 and not capped, hidden > limit
+        flattered = favour > 0 and not capped
         return [
             Diagnostic(
                 name=CLIPPING,
@@ -83,7 +82,7 @@ class CutRewards:
                 limit=float(favour) if capped else 0.0,
                 ok=not flattered,
                 blocks=True,
-                message=f"Cannot tell: {message}; {plural(favour, 'cut')} may flatter the candidate"
+                message=f"Cannot tell: {message}; of these, {favour:,} may flatter the candidate"
                 if flattered
                 else message,
                 cure=cure if flattered else "",
@@ -92,11 +91,9 @@ class CutRewards:
                 name=CLIPPING_AGAINST,
                 value=hidden,
                 limit=limit,
-                ok=not hides,
+                ok=hidden <= limit,
                 blocks=False,
-                message=f"Cannot tell: {message}; in full, they may make it better by {hidden:.3g} per decision"
-                if hidden
-                else message,
+                message=f"{message}; in full, they may make it {hidden:.3g} better per decision" if hidden else message,
                 cure=cure if hidden else "",
             ),
         ]

@@ -5,6 +5,7 @@ One sentence per fault, with its cure, for status, page and doctor; a verdict's 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10, nan
@@ -14,7 +15,7 @@ from headway.nouns import ids
 from headway.observe import latest_draws
 
 if TYPE_CHECKING:
-    from headway.nouns import Floats, Settled
+    from headway.nouns import Settled
     from headway.observe import TaskFrame
     from headway.project.project.folder import Opened
     from headway.prove import GuardRule
@@ -69,24 +70,24 @@ class RangeCuts:
 
 
 def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> RangeCuts:
-    import numpy as np
-
     rewards = project.rewards(task)
     seqs = [seq for block in frame.blocks() for seq in block.seq[block.clipped].tolist()]
     rows = list(project.query.outcomes(seqs, signals=True)) if seqs else []
     found = beyond(rows, {ids.raw(row.decision.id): row.signals for row in rows}, rewards)
     over = {row.decision.seq: by for row, by in zip(rows, found, strict=True) if by}
     values = [*rewards.range, *((row.reward or 0.0) + by for row, by in zip(rows, found, strict=True))]
-    sums: dict[str, Floats] = {}
+    sums: dict[str, list[float]] = {}
     for block in frame.blocks() if over else ():
-        block = block.where(~np.isnan(block.reward))
-        actions, names = frame.actions(block)
-        by = np.zeros(len(block))
-        by[block.clipped] = [over.get(seq, 0.0) for seq in block.seq[block.clipped].tolist()]
-        kinds = (np.ones(len(block)), by < 0.0, by > 0.0, np.maximum(-by, 0.0), np.maximum(by, 0.0))
-        own = np.stack([np.bincount(actions, weights=kind, minlength=len(names)) for kind in kinds], axis=1)
-        sums |= {name: sums.get(name, 0.0) + row for name, row in zip(names, own, strict=True)}
-    return RangeCuts(over, (min(values), max(values)), {name: tuple(row.tolist()) for name, row in sums.items()})
+        rewarded = block.where(block.reward == block.reward)  # NaN without one
+        actions, names = frame.actions(rewarded)
+        for action, count in Counter(actions.tolist()).items():
+            sums.setdefault(names[action], [0.0] * 5)[0] += count
+        cut = rewarded.clipped
+        for seq, action in zip(rewarded.seq[cut].tolist(), actions[cut].tolist(), strict=True):
+            by, own = over.get(seq, 0.0), sums[names[action]]
+            own[1 + (by > 0.0)] += by != 0.0
+            own[3 + (by > 0.0)] += abs(by)
+    return RangeCuts(over, (min(values), max(values)), {name: tuple(own) for name, own in sums.items()})
 
 
 def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str:
