@@ -291,11 +291,10 @@ def test_a_policy_that_learns_online_counts_as_it_stood_at_the_time(traffic: Tra
     assert speaking <= set(own), "what the snapshot has read speaks only where it decided itself"
     assert speaking, "and there it does"
     assert speaking.isdisjoint({*early, *traffic.read[candidate]})
-    unread = Unread(project, task, project.servings.resolve(task, candidate), project.servings.resolve(task, "current"))
-    for identifier in own:
-        decision = project.query.decision(identifier)
-        assert unread.stood(decision) == decision.probabilities
-    assert all(unread.stood(project.query.decision(identifier)) is None for identifier in early)
+    unread = Unread(project, task, project.servings.resolve(task, "current"), project.servings.resolve(task, candidate))
+    mine = [project.query.decision(identifier) for identifier in own]
+    assert unread.candidate_stood(mine) == [decision.probabilities for decision in mine]
+    assert not any(unread.candidate_stood([project.query.decision(identifier) for identifier in early]))
     guarding = traffic.speaking("current", "uniform@0")
     assert guarding == set(own), "a guard judges it by its own decisions"
 
@@ -314,9 +313,9 @@ def test_the_share_of_a_canary_is_taken_out(traffic: Traffic) -> None:
     alone = project.servings.pipeline("route", project.servings.body(task), *state)
     made = traffic.play(20)
     project.fold("route")
-    unread = Unread(project, task, project.servings.resolve(task, candidate), project.servings.resolve(task, "current"))
+    unread = Unread(project, task, project.servings.resolve(task, "current"), project.servings.resolve(task, candidate))
     decisions = [project.query.decision(identifier) for identifier in made]
-    for decision, stood in zip(decisions, unread.other_stood(decisions), strict=True):
+    for decision, stood in zip(decisions, unread.candidate_stood(decisions), strict=True):
         expected = alone.distributions([decision.situation], decision.candidates, [decision.seed])[0]
         assert stood == pytest.approx(expected, abs=1e-12)
         assert decision.probabilities != pytest.approx(expected, abs=1e-12) or expected == pytest.approx(
@@ -394,9 +393,9 @@ def test_the_wider_exploration_of_an_alarm_is_taken_out(traffic: Traffic) -> Non
     alone = project.servings.pipeline("route", project.servings.body(task), *state)
     made = traffic.play(20)
     project.fold("route")
-    unread = Unread(project, task, project.servings.resolve(task, candidate), project.servings.resolve(task, "current"))
+    unread = Unread(project, task, project.servings.resolve(task, "current"), project.servings.resolve(task, candidate))
     decisions = [project.query.decision(identifier) for identifier in made]
-    for decision, stood in zip(decisions, unread.other_stood(decisions), strict=True):
+    for decision, stood in zip(decisions, unread.candidate_stood(decisions), strict=True):
         assert "floor 0.4" in decision.exploration
         expected = alone.distributions([decision.situation], decision.candidates, [decision.seed])[0]
         assert stood == pytest.approx(expected, abs=1e-9)

@@ -77,7 +77,7 @@ class About:
 
     @property
     def rule(self) -> str:
-        return sequential.rule(self.plan)
+        return sequential.CONFIDENCE_SEQUENCE if self.plan is None else f"registered horizon {self.plan.horizon}"
 
     @property
     def bet(self) -> str:
@@ -88,7 +88,9 @@ class About:
 
     def threshold(self, n: int, variance: float) -> float:
         """The value that Σ score − margin·n must exceed at n rows, where the scores have no known bounds."""
-        return sequential.threshold(self.plan, variance, n, self.share)
+        if self.plan is not None:
+            return sequential.horizon_threshold(variance, self.plan.horizon, self.share)
+        return sequential.sequence_threshold(variance, n, self.share)
 
     def still_needed(self, variance: float, n: int, mean: float, lowest: float = 0.0) -> int | None:
         """Rows still needed for the plan's uplift; without a plan, for the mean difference so far."""

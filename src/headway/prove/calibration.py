@@ -16,6 +16,7 @@ have moved it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from math import log
 
@@ -208,7 +209,7 @@ class Repetition:
     """
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Draws] = {}
+        self._groups: defaultdict[str, _Draws] = defaultdict(_Draws)
         self._rows = self._deleted = 0
 
     def add(self, piece: Log) -> None:
@@ -225,8 +226,6 @@ class Repetition:
         groups[_PERIOD] = (self._rows + rows) // PERIOD
         self._rows += rows.size
         for name, codes in groups.items():
-            if name not in self._groups:
-                self._groups[name] = _Draws()
             self._groups[name].add(codes % PLACES, action, logged, rest, chance * (1.0 - chance))
 
     def worst(self) -> Misfit | None:

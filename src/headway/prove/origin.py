@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, log
 
 import numpy as np
@@ -182,13 +181,9 @@ SKEW_S = 0.5  # clocks of two machines may differ by this much
 SAME = 1e-3  # largest difference between a stored and a repeated probability
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OriginLimits:
-    """The most that a log may show of each fault."""
-
-    sum_error: float = 1e-4
-    mismatch: float = 0.001  # share of asked rows whose probabilities the recorded policy does not give again
-    backwards: float = 0.001  # share of rows with an outcome dated before its decision
+MOST_SUM_ERROR = 1e-4
+MOST_MISMATCH = 0.001  # share of asked rows whose probabilities the recorded policy does not give again
+MOST_BACKWARDS = 0.001  # share of rows with an outcome dated before its decision
 
 
 class OriginChecks:
@@ -224,28 +219,25 @@ class OriginChecks:
             self.columns = piece.origin.columns
             self.cuts.add(piece, piece.origin)
 
-    def diagnostics(
-        self, arms: tuple[str, ...], limits: OriginLimits | None = None, *, capped: bool = False
-    ) -> list[Diagnostic]:
-        limits = limits or OriginLimits()
+    def diagnostics(self, arms: tuple[str, ...], *, capped: bool = False) -> list[Diagnostic]:
         checks = [
             Diagnostic.at_most(
                 "propensity_sum",
                 self.sum_error,
-                limits.sum_error,
+                MOST_SUM_ERROR,
                 "logged probabilities sum to 1"
-                if self.sum_error <= limits.sum_error
+                if self.sum_error <= MOST_SUM_ERROR
                 else f"logged probabilities miss a sum of 1 by up to {self.sum_error:.2g}",
                 "Log the whole probability vector used to draw the action.",
             ),
             *self._draws(arms),
-            *self._replays(limits),
+            *self._replays(),
         ]
         if self.timed:
             share = self.backwards / self.timed
             message = f"{self.backwards:,} of {self.timed:,} outcomes are dated before their decision"
             cure = "Correct the clocks, and delete or import again what was stored with the wrong time."
-            checks.append(Diagnostic.at_most("clock", share, limits.backwards, message, cure))
+            checks.append(Diagnostic.at_most("clock", share, MOST_BACKWARDS, message, cure))
         return [*checks, *self.cuts.diagnostics(arms, capped=capped)]
 
     def _draws(self, arms: tuple[str, ...]) -> list[Diagnostic]:
@@ -270,10 +262,10 @@ class OriginChecks:
             if misfit is not None
         ]
 
-    def _replays(self, limits: OriginLimits) -> list[Diagnostic]:
+    def _replays(self) -> list[Diagnostic]:
         """Whether the recorded policies give the logged probabilities again."""
         if not self.replayed:
             return []
         message = f"{self.mismatched:,} of {self.replayed:,} decisions asked again get other probabilities"
         cure = "The policy, its features or its configuration changed; `headway explain --replay` shows one."
-        return [Diagnostic.at_most("replay", self.mismatched / self.replayed, limits.mismatch, message, cure)]
+        return [Diagnostic.at_most("replay", self.mismatched / self.replayed, MOST_MISMATCH, message, cure)]

@@ -23,8 +23,6 @@ from functools import lru_cache
 from math import exp, inf, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 
-from headway.nouns import Plan
-
 ALPHA = 0.04
 TUNED_AT = 5_000
 CONFIDENCE_SEQUENCE = "confidence sequence"
@@ -44,17 +42,6 @@ def challenger_alpha(alpha: float, challenger: int, promotions: int = 0) -> floa
     Without promotions, the shares of all k add up to 1.25 alpha.
     """
     return alpha * (promotions + 1) * (1.0 if challenger <= 1 else 1.0 / (2 * challenger * (challenger + 1)))
-
-
-def rule(plan: Plan | None) -> str:
-    return CONFIDENCE_SEQUENCE if plan is None else f"registered horizon {plan.horizon}"
-
-
-def threshold(plan: Plan | None, variance: float, n: int, alpha: float) -> float:
-    """The value that Σ score − margin·n must exceed at n rows."""
-    if plan is not None:
-        return horizon_threshold(variance, plan.horizon, alpha)
-    return sequence_threshold(variance, n, alpha)
 
 
 def horizon_threshold(variance: float, horizon: int, alpha: float) -> float:

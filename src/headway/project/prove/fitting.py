@@ -6,12 +6,11 @@ One sentence per fault, with its cure, for status, page and doctor; a verdict's 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns import ids
 from headway.observe import latest_draws
 
 if TYPE_CHECKING:
@@ -43,21 +42,19 @@ def guard_rules(settings: TaskSettings) -> list[GuardRule]:
     ]
 
 
-def beyond(rows: Sequence[Settled], signals: Mapping[bytes, Mapping[str, float]], rewards: Rewards) -> list[float]:
-    """[n]; how far every reward lay above its range, or below it (negative), before it was cut.
-
-    `signals` of the rows that were cut, by the id of the decision.
-    """
-    found = [0.0] * len(rows)
-    free, (low, high) = rewards.unclipped(), rewards.range
-    for place, row in enumerate(rows):
+def beyond(rows: Iterable[Settled], rewards: Rewards) -> tuple[dict[int, float], tuple[float, float]]:
+    """How far every reward that was cut lay above its range, or below it (negative), by decision; a range for all."""
+    found, values = {}, [*rewards.range]
+    free, middle = rewards.unclipped(), sum(rewards.range) / 2.0
+    for row in rows:
         if not row.clipped or row.reward is None:
             continue
-        least = 1e-9 if row.reward > (low + high) / 2.0 else -1e-9  # if it cannot be computed again
-        whole = free.outcome(signals.get(ids.raw(row.decision.id), {}), age_s=0.0, decision=row.decision).reward
+        least = 1e-9 if row.reward > middle else -1e-9  # if it cannot be computed again
+        whole = free.outcome(row.signals, age_s=0.0, decision=row.decision).reward
         over = least if whole is None else whole - row.reward
-        found[place] = over if over * least > 0.0 else least
-    return found
+        found[row.decision.seq] = over = over if over * least > 0.0 else least
+        values.append(row.reward + over)
+    return found, (min(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +67,8 @@ class RangeCuts:
 
 
 def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> RangeCuts:
-    rewards = project.rewards(task)
     seqs = [seq for block in frame.blocks() for seq in block.seq[block.clipped].tolist()]
-    rows = list(project.query.outcomes(seqs, signals=True)) if seqs else []
-    found = beyond(rows, {ids.raw(row.decision.id): row.signals for row in rows}, rewards)
-    over = {row.decision.seq: by for row, by in zip(rows, found, strict=True) if by}
-    values = [*rewards.range, *((row.reward or 0.0) + by for row, by in zip(rows, found, strict=True))]
+    over, reach = beyond(project.query.outcomes(seqs, signals=True) if seqs else (), project.rewards(task))
     sums: dict[str, list[float]] = {}
     for block in frame.blocks() if over else ():
         rewarded = block.where(block.reward == block.reward)  # NaN without one
@@ -87,7 +80,7 @@ def cut_rewards(project: Opened, task: str, frame: TaskFrame) -> RangeCuts:
             by, own = over.get(seq, 0.0), sums[names[action]]
             own[1 + (by > 0.0)] += by != 0.0
             own[3 + (by > 0.0)] += abs(by)
-    return RangeCuts(over, (min(values), max(values)), {name: tuple(own) for name, own in sums.items()})
+    return RangeCuts(over, reach, {name: tuple(own) for name, own in sums.items()})
 
 
 def range_cure(declared: tuple[float, float], reach: tuple[float, float]) -> str:
@@ -114,16 +107,13 @@ def unfit_sentences(project: Opened, task: str) -> tuple[str, ...]:
 
 
 def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:
-    cut = [row for row in rows if row.clipped]
-    if not cut or settings.capped:
+    over, reach = ({}, settings.range) if settings.capped else beyond(rows, project.rewards(settings.name))
+    if not over:
         return []
-    signals = {ids.raw(row.decision.id): row.signals for row in cut}
-    over = beyond(cut, signals, project.rewards(settings.name))
-    values = [(row.reward or 0.0) + by for row, by in zip(cut, over, strict=True)]
     low, high = settings.range
-    cure = range_cure((low, high), (min(low, *values), max(high, *values)))
-    what = f"{len(cut):,} of the latest {len(rows):,} rewards of {settings.name} lie outside of its range"
-    return [f"{what} [{low:g}, {high:g}], from {min(values):g} to {max(values):g}. {cure}"]
+    what = f"{len(over):,} of the latest {len(rows):,} rewards of {settings.name} lie outside of its range"
+    values = [(row.reward or 0.0) + over[row.decision.seq] for row in rows if row.decision.seq in over]
+    return [f"{what} [{low:g}, {high:g}], from {min(values):g} to {max(values):g}. {range_cure((low, high), reach)}"]
 
 
 def _guards(settings: TaskSettings, rows: Sequence[Settled]) -> list[str]:

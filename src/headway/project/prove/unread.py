@@ -2,7 +2,7 @@
 
     unread = Unread(project, settings, candidate, other)
     unread.speaks(decision, first_settled)       # whether the decision may be evidence
-    unread.stood(decision)                       # what a policy that learns online did then; None: ask the pipeline
+    unread.candidate_stood(decisions)            # what one that learns online did then; None: ask the pipeline
 
 A bundle that was trained up to row `upto` of the outcome log has read the decisions of its parts that had settled by
 then. That does not change when their rewards are derived, rated, completed or withdrawn later, so a decision is known
@@ -70,20 +70,12 @@ class Unread:
         """Whether the candidate was trained on this decision."""
         return self._candidate.read(decision, first_settled)
 
-    def stood(self, decision: Decision) -> tuple[float, ...] | None:
-        """The probabilities of the policy that the candidate is compared with, if it made this decision online."""
-        return self._other.stood((decision,))[0]
-
     def both_stood(self, frame: TaskFrame, drawn: DrawnRows) -> tuple[Stood, Stood]:
         """How the candidate and the other policy stood in each row of a log."""
         return self._candidate.stood_in(frame, drawn), self._other.stood_in(frame, drawn)
 
-    def other_stood(self, decisions: Sequence[Decision]) -> Stood:
-        """The same for many decisions at once."""
-        return self._other.stood(decisions)
-
     def candidate_stood(self, decisions: Sequence[Decision]) -> Stood:
-        """The same for the candidate: a guard asks whether the current policy, which may learn online, got worse."""
+        """How the candidate stood: a guard asks whether the current policy, which may learn online, got worse."""
         return self._candidate.stood(decisions)
 
 
