@@ -152,3 +152,21 @@ def test_the_counts_hold_nothing_of_what_was_deleted(opened: Opened, by: str) ->
     (counted,) = deleted_draws(project.database, project.query, "route")
     assert (counted.count, counted.action) == (1, action_code(pick.action))
     assert "planted" not in everything(project)
+
+
+def test_a_row_that_stands_in_for_a_deleted_one_has_no_part_in_a_cut_reward(opened: Opened) -> None:
+    """The cut only hurts the candidate; deleted decisions of the other action are stood in for by its copies."""
+    world = World(opened(TASK))
+    while True:
+        world.now += 10.0
+        pick = world.project.decide("route", "first", state={"x": 1})
+        if pick.action == "new":
+            break
+    world.project.signal(pick.id, reward=99.0)
+    world.play(400)
+    world.delete(lambda action, _: action == "old", 3)
+    evidence = world.prove().evidence
+    assert evidence is not None
+    (check,) = (one for one in evidence.diagnostics if one.name == "clipping")
+    assert check.ok, check.message
+    assert check.message.startswith("1 of ")

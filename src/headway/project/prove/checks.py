@@ -99,7 +99,7 @@ class RowChecks:
         return RowOrigin.of(
             self._groups(drawn),
             chosen_only=alone.tolist(),
-            beyond=[self._cuts.beyond.get(seq, 0.0) for seq in drawn.rows.seq.tolist()],
+            beyond=[self._cuts.beyond.get(seq, 0.0) for seq in (drawn.rows.seq * drawn.rows.clipped).tolist()],
             stored_cuts=self._cuts.by_action,
             claimed=claimed.tolist(),
             columns=tuple(features.names),
