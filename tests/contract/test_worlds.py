@@ -17,7 +17,7 @@ NEEDS = {"cartpole": "gymnasium", "acrobot": "gymnasium", "lunarlander": "Box2D"
 WITH_FILES = {"sim"}  # needs a file of problems: tests/kits/simulator/test_world.py checks its contract
 
 
-@pytest.mark.parametrize("name", sorted(set(catalogue().worlds()) - WITH_FILES))
+@pytest.mark.parametrize("name", sorted(set(catalogue().all("worlds")) - WITH_FILES))
 def test_a_world_satisfies_the_contract(name: str) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is in the extra 'worlds'")

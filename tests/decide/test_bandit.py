@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from headway.decide.bandit import Bandit, confidences, two_best
+from headway.decide.bandit import Bandit
+from headway.decide.chooser import confidences, two_best
 from headway.decide.posteriors import Linear, rounded
 from headway.encode.state import Features
 from headway.learn.bandit import BanditLearner

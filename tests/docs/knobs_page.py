@@ -21,7 +21,7 @@ def page() -> str:
     known, parts = catalogue(), [HEAD]
     for name, family in known.all("families").items():
         kit = known.owner("families", name)
-        kinds = [kind for kind in known.kinds() if name in known.families(kind)]
+        kinds = [kind for kind in known.all("kinds") if name in known.families(kind)]
         parts.append(f"\n## {name}\n\n{_origin(kit.name)} For tasks of the kind {' or '.join(kinds)}.\n")
         parts.append("\n| knob | default | numbers | what it does |\n|---|---|---|---|\n")
         parts += [_row(knob) for knob in knobs_of(load(family.knobs))]

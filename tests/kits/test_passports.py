@@ -148,7 +148,7 @@ CHECKS: dict[str, Callable[[str, Any], None]] = {
     "tellers": lambda _, path: takes(load(path), "clock"),
     "observers": lambda _, path: takes(load(path), "project"),
     "verbs": lambda name, path: (load(path) and name == path.rpartition(":")[2]) or pytest.fail(f"{name} is {path}"),
-    "calls": lambda _, path: load(path)._send or pytest.fail("it is no ServerVerb"),
+    "calls": lambda _, path: inspect.signature(load(path)).bind_partial("client"),
     "contracts": lambda name, path: load(path) is getattr(testing, name) or pytest.fail(f"{name} is another contract"),
     "spaces": lambda _, path: load(path).heads or pytest.fail("a space has no heads"),
 }
@@ -156,7 +156,17 @@ PLAIN = {"name", "summary", "api", "needs"}
 
 
 def test_every_field_of_a_passport_is_checked() -> None:
-    assert set(Kit._fields) == {*CHECKS, *PLAIN, "routes", "checks", "erases", "explains", "starts", "outages"}
+    assert set(Kit._fields) == {
+        *CHECKS,
+        *PLAIN,
+        "routes",
+        "checks",
+        "erases",
+        "explains",
+        "starts",
+        "outages",
+        "cycles",
+    }
 
 
 @pytest.mark.parametrize("kit", KITS, ids=lambda kit: kit.name)
@@ -176,6 +186,8 @@ def test_routes_checks_and_erasers_of_a_passport_exist(kit: Kit) -> None:
         takes(load(path), "project", "decision")
     for path in kit.erases:
         takes(load(path), "project", "going")
+    for path in kit.cycles:
+        takes(load(path), "project", "done", "number", "at", "took_s")
     for path in (*kit.starts, *kit.outages):
         takes(load(path), "project")
     assert kit.summary.endswith(".")

@@ -231,10 +231,10 @@ def test_a_row_without_a_reward_changes_nothing_and_a_wrong_one_is_refused() -> 
 
 
 def test_only_a_bandit_from_a_bundle_can_continue() -> None:
-    from headway.decide.baselines import Uniform
+    from headway.decide.baselines import baseline
 
     with pytest.raises(InvalidInput) as error:
-        LEARNER.state_from(Uniform())
+        LEARNER.state_from(baseline("uniform@0"))
     assert error.value.code == "not_online"
     with pytest.raises(InvalidInput) as clusters:
         LEARNER.start(fit([Situation(task="t", state={"a": 1.0})]), {"model": "clusters"})

@@ -14,7 +14,7 @@ import pytest
 
 import headway
 from headway.kits.data.exporter import FORMATS, ExportFilter, export
-from headway.kits.raters.commands import distribution
+from headway.kits.raters.commands.analyze import distribution
 from headway.nouns.errors import Conflict, HeadwayError, InvalidInput, MissingExtra
 from headway.project import Project
 

@@ -184,7 +184,7 @@ def test_a_live_policy_does_not_fold_mined_labels(tmp_path: Path) -> None:
 
 
 def test_mined_labels_are_reported_separately(tmp_path: Path) -> None:
-    from headway.kits.raters.commands import distribution
+    from headway.kits.raters.commands.analyze import distribution
 
     (tmp_path / "headway.toml").write_text(JFL, "utf-8")
     entry = {"session": "s", "type": "fix", "title": "Mend it", "status": "complete", "ts": "2026-01-01T00:00:00Z"}

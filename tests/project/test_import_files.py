@@ -116,7 +116,7 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
-@pytest.mark.parametrize("name", catalogue().formats())
+@pytest.mark.parametrize("name", catalogue().all("formats"))
 def test_any_change_of_any_field_is_read_or_refused_with_its_line(
     project: Project, tmp_path: Path, name: str, data: Any
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from headway.cli import document_of
 from headway.nouns.evidence import Diagnostic, Estimate, Evidence, Guard, Plan, Prospect
 from headway.promote.gate import GateRules, verdict, worse
-from headway.prove import report, sequential
+from headway.prove import sequential
 from headway.prove.diagnostics import Floors
 
 ESTIMATE = Estimate(value=0.04, low=0.01, high=0.07, n=4_000, ess=800)
@@ -112,7 +112,10 @@ def test_missing_outcomes_are_refused_as_cannot_tell() -> None:
     assert answer.disowned
 
 
+@pytest.mark.kits("report")
 def test_a_disowned_verdict_prints_no_number_of_its_evidence() -> None:
+    from headway.kits.report import pages as report
+
     answer = verdict(replace(EVIDENCE, diagnostics=(check("ess", ok=False),)))
     assert answer.disowned
     assert f"{ESTIMATE.value:+.3f}" not in str(answer)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from headway.kits.offline.packed import packed, unpacked
 from headway.nouns.evidence import Evidence, RaterShare
 from headway.promote.gate import GateRules, resting_on, verdict
-from headway.prove import report
 from headway.prove.about import About
 from headway.prove.evidence import from_log
 from headway.prove.log import Log
@@ -211,7 +210,10 @@ def test_a_stored_log_gives_the_same_evidence() -> None:
     assert from_log(unpacked(*packed(parts)), ABOUT) == from_log(parts, ABOUT)
 
 
+@pytest.mark.kits("report")
 def test_the_page_says_who_gave_the_rewards() -> None:
+    from headway.kits.report import pages as report
+
     shown = verdict(from_log([rated(small_log(N, 18), np.where(ROWS % 4, "ann", ""))], ABOUT))
     for page in (report.text(shown), report.markdown(shown), report.html(shown)):
         assert "Who gave the rewards" in page

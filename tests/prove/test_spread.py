@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from headway.kits.heldout import intervals
 from headway.nouns.evidence import Estimate
-from headway.prove import display, intervals
+from headway.prove import display
 from headway.prove.about import About
 from headway.prove.display import Display
 from headway.prove.evidence import from_log

@@ -220,7 +220,6 @@ def test_deciding_with_a_learned_policy_loads_no_training_code(tmp_path: Path) -
     # what `worth` of a task and its next step need, and no examiner
     assert {name for name in loaded if name.startswith("headway.prove.")} <= {
         "headway.prove.worth",
-        "headway.prove.intervals",
         "headway.prove.look",
         "headway.prove.log",
         "headway.prove.sequential",

@@ -89,7 +89,7 @@ def test_the_complete_example_loads() -> None:
     loaded = parse(COMPLETE)
     families = {name: task.family for name, task in loaded.tasks.items()}
     assert families == {"route": "bandit", "mutate": "bandit", "next-action": "ranker"}
-    assert loaded.task("mutate").actions == catalogue().action_sets()["mutations"]
+    assert loaded.task("mutate").actions == catalogue().all("actions")["mutations"]
     assert loaded.task("next-action").reward == {"composite_delta": Term()}
     assert loaded.upstream("large").key_env == "LARGE_API_KEY"
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from headway.cli import written as written
     from headway.cli.decide import situation_options as situation_options
     from headway.cli.in_use import known as known
-    from headway.cli.init import keep_out_of_git as keep_out_of_git
     from headway.cli.output import Output as Output
-    from headway.cli.picture import plot_figure as plot_figure
     from headway.cli.show import (
         Column as Column,
         RecordTable as RecordTable,
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
         render as render,
         renders as renders,
     )
-    from headway.cli.times import parse_time as parse_time
     from headway.cli.verbs import (
         OptionHook as OptionHook,
         Session as Session,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -105,19 +104,21 @@ def decide(
         )
         heads = tuple(project.beside(decision).get("heads", {}).values())
         signals = project.rewards(task).required or sorted(project.rewards(task).signals) or ("reward",)
-    session.show(DecidedHeads(decision, heads) if heads else decision)
+    session.show(decision, **({"heads": {head.name: document_of(head) for head in heads}} if heads else {}))
+    HEADS.print(session.out, heads)
     values = " ".join(f"{quote(name)}={0.001 if is_cost(name) else 1}" for name in signals)
     session.next(f"headway signal {decision.id} {values}")
 
 
 def _document(decision: Decision) -> dict[str, Any]:
     names = [candidate.name for candidate in decision.candidates]
+    shares = dict(zip(names, decision.probabilities, strict=False))  # none where an action has several heads
     return {
         "id": decision.id,
         "task": decision.task,
         "action": decision.action,
         "propensity": decision.propensity,
-        "probabilities": dict(zip(names, decision.probabilities, strict=True)),
+        **({"probabilities": shares} if shares else {}),
         "policy": decision.policy,
         "policy_hash": decision.policy_hash,
         "exploration": decision.exploration,
@@ -134,32 +135,12 @@ def _decision(out: Output, decision: Decision) -> None:
         out.note("synthetic: marked as synthetic.")
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedHeads:
-    """A decision that is drawn head by head, and its heads."""
-
-    decision: Decision
-    heads: tuple[DrawnHead, ...]
-
-
-def _heads_document(decided: DecidedHeads) -> dict[str, Any]:
-    document = _document(replace(decided.decision, probabilities=(decided.decision.propensity,)))
-    del document["probabilities"]
-    return document | {"heads": {head.name: document_of(head) for head in decided.heads}}
-
-
 HEADS = RecordTable[DrawnHead](
     Column.text("head", lambda head: head.name),
     Column.text("choice", lambda head: head.choice),
     Column.value("probability", lambda head: head.propensity),
     Column.text("allowed", lambda head: f"{len(head.allowed)} of {len(head.probabilities)}"),
 )
-
-
-@renders(DecidedHeads, document=_heads_document)
-def _decided_heads(out: Output, decided: DecidedHeads) -> None:
-    _decision(out, decided.decision)
-    HEADS.print(out, decided.heads)
 
 
 def _offered(names: str | None, described: tuple[str, ...]) -> list[Any] | None:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -78,7 +77,6 @@ def init(
                 hint="Write it into the file, or start in another folder: headway -C FOLDER init …",
             ) from None
     with session.project(create=True) as project:
-        keep_out_of_git(project.home)
         tasks = list(project.settings.tasks)
         words = weight_text(project.rewards(tasks[0])) if tasks else ""
     session.show(NewProject(folder=str(folder.resolve()), settings=str(path), written=written, tasks=tasks))
@@ -144,10 +142,3 @@ def _toml(value: Any) -> str:
 def _key(name: str) -> str:
     """A key of TOML, quoted only where it must be."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def keep_out_of_git(home: Path) -> None:
-    """Experience may hold users' texts: git must not commit it by accident."""
-    marker = home / ".gitignore"
-    if not marker.exists():
-        marker.write_text("*\n", "utf-8")

@@ -11,9 +11,9 @@ import click
 
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
-from headway.cli.times import parse_duration
 from headway.cli.verbs import Session, Verbs, verb
 from headway.cli.written import minute
+from headway.nouns import errors
 from headway.observe import SCOPES, Keys
 
 if TYPE_CHECKING:
@@ -155,4 +155,15 @@ def _key_list(out: Output, known: KeyList) -> None:
 
 
 def _until(now: float, duration: str | None) -> float | None:
-    return None if duration is None else now + parse_duration(duration)
+    return None if duration is None else now + _duration(duration)
+
+
+_UNITS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+
+
+def _duration(text: str) -> float:
+    """12h, 90d or 4w as seconds."""
+    count, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (count.isascii() and count.isdigit()) or not 0 < int(count) < 10_000:
+        raise errors.InvalidInput(f"{text[:40]!r} is not a duration.", code="bad_time", hint="Write 12h, 90d or 4w.")
+    return int(count) * _UNITS[unit]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +13,6 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, pairs, task_argument, verb, words_of
 from headway.nouns import Header
-
-if TYPE_CHECKING:
-    from headway.loop import LearnedTask
 
 NOT_DUE = 3
 
@@ -49,13 +46,6 @@ class _Knob(click.Option):
 @click.option("--set", "knobs", cls=_Knob, multiple=True, help="A knob of the family, for example ridge=3.0.")
 @click.option("--trust", multiple=True, metavar="FIELD", help="Use this field although it looks leaky.")
 @click.option("--mined", is_flag=True, help="Read rows with mined labels too; they are omitted by default.")
-@click.option("--all", "every", is_flag=True, help="Learn every task that is due, side by side, instead of one TASK.")
-@click.option(
-    "--workers",
-    type=int,
-    metavar="N",
-    help="Processes, with --all, --seeds (2 by default) or --world, whose copies then act in them.",
-)
 @click.option("--check", is_flag=True, help="Only report whether learning is due: exit status 0 if it is, 3 if not.")
 def learn(
     session: Session,
@@ -66,19 +56,11 @@ def learn(
     check: bool,
     mined: bool,
     trust: tuple[str, ...],
-    every: bool,
-    workers: int | None,
 ) -> int:
     """Learn a candidate policy from settled decisions.
 
     The candidate decides nothing until it is proven and promoted.
     """
-    if every:
-        if task is not None or check or family is not None:
-            raise click.UsageError("--all learns every task that is due: omit TASK, --family and --check.")
-        return _all(session, workers, seed=seed, knobs=pairs(knobs, "knob", parsed=True), trust=trust, mined=mined)
-    if workers is not None:
-        raise click.UsageError("--workers is for --all, --seeds and --world; one task is learned in one process.")
     if task is None:
         raise click.UsageError(
             "Name a TASK (headway learn route) or a --world to practise in (headway learn --world cartpole)."
@@ -106,35 +88,6 @@ def learn(
     session.show(LearnedCandidate(task=task, policy=ref, header=header, seconds=seconds, synthetic=synthetic))
     session.next(step.command)
     return 0
-
-
-def _all(session: Session, workers: int | None, **settings: Any) -> int:
-    """Every task that is due, side by side."""
-    from headway.loop import learn_tasks
-
-    with session.project() as project:
-        crew = project.catalogue.crew(workers)
-        tasks = [task for task in project.settings.tasks if project.due(task) == 0]
-    learned = tuple(learn_tasks(session.folder, tasks, crew, progress=session.out.progress, **settings))
-    session.show(LearnedTasks(tasks=learned))
-    for one in learned[:1]:
-        session.next(f"headway prove {one.task}")
-    return 1 if any(one.error for one in learned) else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnedTasks:
-    """The tasks that were learned side by side."""
-
-    tasks: tuple[LearnedTask, ...]
-
-
-@renders(LearnedTasks)
-def _learned_tasks(out: Output, learned: LearnedTasks) -> None:
-    if not learned.tasks:
-        out.line("No task is due: there are not enough new outcomes.")
-        return
-    out.table(("task", "policy"), [(task.task, task.policy or task.error) for task in learned.tasks])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,17 +118,9 @@ class LearnedCandidate:
     synthetic: int
 
     def document(self) -> dict[str, Any]:
-        return {
-            "task": self.task,
-            "policy": self.policy,
-            "family": self.header.family,
-            "parameters": self.header.parameters,
-            "seed": self.header.seed,
-            "trained_on": dict(self.header.trained_on),
-            "metrics": dict(self.header.metrics),
-            "baselines": dict(self.header.baselines),
-            "synthetic": self.synthetic,
-        }
+        names = ("family", "parameters", "seed", "trained_on", "metrics", "baselines")
+        trained = {name: getattr(self.header, name) for name in names}
+        return {"task": self.task, "policy": self.policy, **trained, "synthetic": self.synthetic}
 
 
 _VALUES = RecordTable[tuple[str, float]](

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from headway.cli.verbs import Session, task_argument, verb
+
+if TYPE_CHECKING:
+    from headway.nouns import Crew
 
 NOT_PASSED = 3
 
@@ -28,7 +32,7 @@ def _of_a_log(command: Callable[..., int]) -> Callable[..., int]:
     return click.option("--log", hidden=True, is_eager=True, expose_value=False, callback=moved)(command)
 
 
-@verb("prove", "headway prove route", "headway prove --policy bandit@4f2a --against rules@0 --check")
+@verb("prove", "headway prove route", "headway prove --policy bandit@4f2a --against rules@0 --check", extended=True)
 @task_argument(required=False)
 @click.option("--policy", metavar="REF", help="The candidate; the newest one by default.")
 @click.option("--against", metavar="REF", default="current", show_default=True, help="What it is compared with.")
@@ -40,11 +44,10 @@ def _of_a_log(command: Callable[..., int]) -> Callable[..., int]:
     metavar="NAME",
     help="Accept evidence that rests on this key's ratings alone; repeatable.",
 )
-@click.option("--workers", type=int, metavar="N", help="Play the episodes of a world in so many processes.")
 @click.option("--check", is_flag=True, help="Exit status 3 unless the verdict is BETTER.")
 def prove(
-    session: Session, task: str | None, policy: str | None, against: str, trust: tuple[str, ...], workers: int | None,
-    check: bool,
+    session: Session, task: str | None, policy: str | None, against: str, trust: tuple[str, ...], check: bool,
+    crew: Crew | None = None,
 ) -> int:  # fmt: skip
     """Is the candidate better than the current policy?
 
@@ -54,7 +57,6 @@ def prove(
     if task is None and policy is None:
         raise click.UsageError("Name the TASK or a --policy.")
     with session.project() as project:
-        crew = None if workers is None else project.catalogue.crew(workers)
         verdict = project.prove(
             policy, against=against, task=task, progress=session.out.progress, trust_keys=trust, crew=crew
         )

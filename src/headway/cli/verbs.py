@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 
+_FILE = "headway.toml"
 _WORDS = "headway.words"  # of the command line, in the context
 
 
@@ -47,7 +48,7 @@ class Session:
         from headway.project import Project
 
         self.need_folder()
-        if not create and not any((self.folder / name).exists() for name in (".headway", "headway.toml")):
+        if not create and not any((self.folder / name).exists() for name in (".headway", _FILE)):
             raise errors.UnknownName(
                 f"There is no project in {str(self.folder.resolve())!r}.",
                 code="no_project",
@@ -72,18 +73,27 @@ class Session:
                 hint="Create it first, or name another with -C.",
             )
 
+    @property
+    def declared(self) -> bool:
+        """Whether the folder has a headway.toml."""
+        return (self.folder / _FILE).is_file()
+
     def empty_folder(self, out: Path | None, name: str) -> Path:
         """The folder of a demo: `out`, or this one; a folder that holds a project is refused."""
-        from headway.settings import FILE
-
         folder = out or self.folder
-        if (folder / ".headway").exists() or (folder / FILE).exists():
+        if (folder / ".headway").exists() or (folder / _FILE).exists():
             raise errors.Conflict(
                 f"There is a project in {str(folder.resolve())!r} already; the demo does not mix with it.",
                 code="project_exists",
                 hint=f"Name an empty folder: headway demo {name} --out demo",
             )
         return folder
+
+    def new_project(self, folder: Path, settings: str) -> None:
+        """From here on this run is about the folder, which gets a headway.toml with these settings."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _FILE).write_text(settings, "utf-8")
+        self.folder = folder
 
     def read(self, text: str) -> str:
         """A text of the command line; "-" reads it from standard input."""
@@ -337,7 +347,7 @@ def _tasks(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
 
     folder = ctx.params.get("project_folder") or ctx.find_root().params.get("project_folder") or Path()
     try:
-        declared = tomllib.loads(read_regular(folder / "headway.toml").decode()).get("tasks", {})
+        declared = tomllib.loads(read_regular(folder / _FILE).decode()).get("tasks", {})
     except (OSError, ValueError):  # completion stays silent
         return []
     return sorted(name for name in declared if name.startswith(incomplete))

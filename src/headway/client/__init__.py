@@ -12,7 +12,7 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.client.answers import Decided as Decided, Event as Event, retry_after_s as retry_after_s
-    from headway.client.calls import ServerCall as ServerCall, ServerVerb as ServerVerb
+    from headway.client.calls import ServerCall as ServerCall
     from headway.client.children import ChildEvent as ChildEvent, Children as Children
     from headway.client.clients import AsyncClient as AsyncClient, Client as Client
     from headway.client.process import (

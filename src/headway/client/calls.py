@@ -141,7 +141,7 @@ class ServerVerbs:
 
         def __getattr__(self, name: str) -> Any:
             """What a kit's server answers."""
-            return catalogue().method("calls", self, name)
+            return catalogue().method("calls", self, name, ServerVerb)
 
     # -- decide
 

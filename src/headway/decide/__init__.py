@@ -19,12 +19,13 @@ if TYPE_CHECKING:
         Pipeline as Pipeline,
         sticky as sticky,
     )
-    from headway.decide.arms import Arms as Arms, Prices as Prices
-    from headway.decide.bandit import Bandit as Bandit, confidences as confidences
+    from headway.decide.arms import Arms as Arms
+    from headway.decide.bandit import Bandit as Bandit
     from headway.decide.baselines import baseline as baseline
+    from headway.decide.chooser import Chooser as Chooser
     from headway.decide.conditions import BUILT_IN as BUILT_IN, parse as parse
     from headway.decide.explore import draw as draw, uniform as uniform, without_canary as without_canary
     from headway.decide.posteriors import Clusters as Clusters, Linear as Linear, rounded as rounded
-    from headway.decide.stored import damaged as damaged, frozen as frozen, tensor as tensor
+    from headway.decide.stored import damaged as damaged, tensor as tensor
 else:
     __all__, __getattr__ = door(__name__)

@@ -39,27 +39,8 @@ def _index(name: str, candidates: Sequence[Candidate]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
-    """Every candidate has the same probability."""
-
-    family: str = "uniform"
-
-    def opinions(
-        self,
-        situations: Sequence[Situation],
-        candidates: Sequence[Candidate],
-        seeds: Sequence[int],
-        *,
-        confidence: bool = True,
-        std: bool = False,
-    ) -> Opinions:
-        del seeds, std
-        return _opinions([None] * len(situations), len(candidates), confidence)
-
-
-@dataclass(frozen=True, slots=True)
 class Fixed:
-    """Always the same arm; uniform if it is not among the candidates."""
+    """Always the same arm; every candidate alike if it is not among them, or if there is none."""
 
     arm: str
     family: str = "fixed"
@@ -134,14 +115,10 @@ class Rules:
         *,
         default: str | Mapping[str, str] = "",
         actions: Iterable[str] | None = None,
-        known: Iterable[str] | None = None,
-        roles: Iterable[str] | None = None,
     ) -> Rules:
         """From headway.toml's tables `{when, use, role?}`; every name is checked."""
         arms = None if actions is None else list(actions)
-        names = None if known is None else list(known)
-        known_roles = None if roles is None else list(roles)
-        checked = [_rule(number, table, arms, names, known_roles) for number, table in enumerate(rules, start=1)]
+        checked = [_rule(number, table, arms) for number, table in enumerate(rules, start=1)]
         per_role = dict(default) if isinstance(default, Mapping) else {}
         one = per_role.pop("", "") if isinstance(default, Mapping) else default
         for arm in filter(None, [one, *per_role.values()]):
@@ -149,9 +126,7 @@ class Rules:
         return cls(tuple(checked), one, per_role or None)
 
 
-def _rule(
-    number: int, table: Mapping[str, Any], arms: list[str] | None, known: list[str] | None, roles: list[str] | None
-) -> Rule:
+def _rule(number: int, table: Mapping[str, Any], arms: list[str] | None) -> Rule:
     extra = sorted(table.keys() - {"when", "use", "role"})
     if extra:
         raise errors.InvalidSettings(
@@ -167,14 +142,10 @@ def _rule(
                 hint='Write { when = "task_complexity_score > 0.8", use = "large" }.',
             )
     role = table.get("role", "")
-    if not isinstance(role, str) or (role and roles is not None and role not in roles):
-        raise errors.InvalidSettings(
-            f"Rule {number} is for the role {role!r}.",
-            code="unknown_role",
-            hint=errors.did_you_mean(str(role), roles or []),
-        )
+    if not isinstance(role, str):
+        raise errors.InvalidSettings(f"Rule {number} is for the role {role!r}.", code="unknown_role", hint="Name one.")
     _check_arm(f"Rule {number}", table["use"], arms)
-    return Rule(parse(table["when"], known), table["use"], role)
+    return Rule(parse(table["when"]), table["use"], role)
 
 
 def _check_arm(who: str, arm: str, arms: list[str] | None) -> None:
@@ -193,8 +164,6 @@ def baseline(
     rules: Iterable[Mapping[str, Any]] = (),
     default: str | Mapping[str, str] = "",
     actions: Iterable[str] | None = None,
-    known: Iterable[str] | None = None,
-    roles: Iterable[str] | None = None,
 ) -> Policy:
     """The built-in policy that `uniform@0`, `fixed@0` or `rules@0` names."""
     named = PolicyRef.parse(ref) if isinstance(ref, str) else ref
@@ -206,7 +175,7 @@ def baseline(
         )
     arms = None if actions is None else list(actions)
     if named.family == "uniform":
-        return Uniform()
+        return Fixed("", "uniform")
     if named.family == "fixed":
         if not arm:
             raise errors.InvalidSettings(
@@ -214,4 +183,4 @@ def baseline(
             )
         _check_arm("fixed@0", arm, arms)
         return Fixed(arm)
-    return Rules.from_settings(rules, default=default, actions=arms, known=known, roles=roles)
+    return Rules.from_settings(rules, default=default, actions=arms)

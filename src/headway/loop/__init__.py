@@ -12,7 +12,7 @@ from headway.nouns import door
 if TYPE_CHECKING:
     from headway.loop import service as service
     from headway.loop.address import page_link as page_link, running_url as running_url
-    from headway.loop.learn_shards import LearnedTask as LearnedTask, learn_tasks as learn_tasks
+    from headway.loop.cycle import CycleResult as CycleResult
     from headway.loop.lock import held as held
     from headway.loop.supervisor import Supervisor as Supervisor, note_of_up as note_of_up
     from headway.loop.watch import TaskCheck as TaskCheck, Watch as Watch

@@ -23,7 +23,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from headway.loop import pages
 from headway.loop.cycle import WHO, CycleResult, cycle
 from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
@@ -189,17 +188,19 @@ class Watch:
 
     def _cycle(self, task: str, work: Due, marks: Marks) -> CycleResult:
         """Run the cycle as a job: running, then done or failed with its result."""
-        project, jobs = self.project, Jobs(self.project.database)
+        project, jobs = self.project, self.project.jobs
         started_at, started = self._clock(), time.monotonic()
         job = jobs.begin("cycle", {"task": task, "why": work.why}, worker=WORKER, now=started_at, lease_s=_LEASE_S)
         try:
             done = cycle(project, task, work, marks, self._progress(jobs, job, task))
             took = time.monotonic() - started
-            page = pages.write(project.home / "reports", job.job, done, at=started_at, took_s=took)
+            catalogue = project.catalogue
+            told = catalogue.usable((kit, path) for kit in catalogue for path in kit.cycles)
+            pages = [tell(project, done, job.job, started_at, took) for _, tell in told]
         except (Exception, Stopped) as error:
             jobs.finish(job.job, _error(error), worker=WORKER, now=self._clock(), failed=True)
             raise
-        body = {**done.body(), "report": page, "seconds": round(took, 3)}
+        body = {**done.body(), "report": next(filter(None, pages), ""), "seconds": round(took, 3)}
         jobs.progress(job.job, 100, 100, worker=WORKER, now=self._clock(), lease_s=_LEASE_S)
         jobs.finish(job.job, body, worker=WORKER, now=self._clock())
         return done
@@ -275,7 +276,7 @@ class Watch:
 
     def _run_requests(self) -> None:
         """Run the jobs that callers requested from the server."""
-        jobs = Jobs(self.project.database)
+        jobs = self.project.jobs
         for kind, run in self.project.catalogue.all("jobs").items():  # a kit is loaded when one of its jobs waits
             if jobs.waiting((kind,), now=self._clock()):
                 load(run)(self.project, WORKER, self._clock, self._say)
@@ -336,7 +337,7 @@ class Watch:
 
     def _remember(self) -> None:
         """Close the jobs that the last watch left running; a task that ended it repeatedly has to wait."""
-        jobs = Jobs(self.project.database)
+        jobs = self.project.jobs
         jobs.abandoned(WORKER, own=("cycle",), result=_INTERRUPTED, now=self._clock())
         ended: dict[str, bool] = {}
         for job in jobs.latest(100):

@@ -74,7 +74,6 @@ if TYPE_CHECKING:
         Encoder as Encoder,
         Experience as Experience,
         Floats as Floats,
-        HeldCrew as HeldCrew,
         Learned as Learned,
         Opinion as Opinion,
         Opinions as Opinions,

@@ -47,7 +47,6 @@ CORE = Kit(
     evidence={
         "log": "headway.project.prove.logged:LOGGED",
     },
-    crews={"processes": "headway.loop.crew:ProcessCrew"},
     # The lines are here so that --help imports no command; a test compares them with the commands.
     commands={
         "up": _command("up", "Start everything: the server, the loop that learns, and the page.", "Start"),
@@ -71,10 +70,7 @@ CORE = Kit(
         ),
         "plan": _command("plan", "Compute how many decisions a proof needs, before they are collected."),
         "experiment": _command("experiment", "Give a candidate a share of the traffic until its test has a verdict."),
-        "report": _command("report", "Show the latest verdict on a task, on one page."),
-        "data": _command("data", "Count, list, export and import what was recorded."),
         "settle": _command("settle", "Bring outcomes up to date with the signals."),
-        "rewards": _command("rewards", "Analyse rewards, and compute them again after a change."),
         "keys": _command("keys", "Create, replace and revoke the keys that callers of the server need."),
         "serve": _command("serve", "Serve decisions and signals over HTTP; every one is durably logged."),
         "watch": _command("watch", "Learn, prove, and promote or wait, whenever there are enough new outcomes."),

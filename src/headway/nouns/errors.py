@@ -38,12 +38,6 @@ class HeadwayError(Exception):
         return f"{self.message} {self.hint}".rstrip()
 
 
-def error_class(name: str) -> type[HeadwayError] | None:
-    """The class of this name; None for an error that is not ours."""
-    kind = globals().get(name)
-    return kind if isinstance(kind, type) and issubclass(kind, HeadwayError) else None
-
-
 class InvalidInput(HeadwayError):
     """The input is invalid; nothing was stored."""
 

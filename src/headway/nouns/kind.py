@@ -33,7 +33,7 @@ class Kind(NamedTuple):
     consider: str = ""  # function (project, ask) → Considered
     decide: str = ""  # function (project, ask) → (the stored Decision, whether it is new); blocks
     answer: str = ""  # function (project, decision) → more fields of the answer over HTTP
-    replay: str = ""  # function (project, decision) → (DrawnAction, the greatest difference, why)
+    replay: str = ""  # function (project, decision) → (DrawnAction, [(probabilities now, as stored)], why)
     # judging
     judged: Literal["log", "votes", "world"] = "log"  # by what its policies are proven and guarded
     shared: bool = False  # whether a candidate may decide on a share before it is promoted

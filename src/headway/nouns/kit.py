@@ -22,7 +22,7 @@ from headway.nouns.errors import UnknownName, did_you_mean
 from headway.nouns.kind import NOTHING as _NOTHING, Kind
 
 if TYPE_CHECKING:
-    from headway.nouns.protocols import Crew, Encoder, Learner, Policy
+    from headway.nouns.protocols import Encoder, Learner, Policy
 
 
 API = 1  # of passports: a kit written for another number is refused
@@ -94,12 +94,13 @@ class Kit(NamedTuple):
     spaces: Mapping[str, str] = _NOTHING  # heads by name, heads = "morph": name → Factored of the kit grow
     contracts: Mapping[str, str] = _NOTHING  # name → function that `headway.testing` offers
     verbs: Mapping[str, str] = _NOTHING  # methods of a project: name → function (project, …)
-    calls: Mapping[str, str] = _NOTHING  # methods of built-in kits for `Client`: name → ServerVerb
+    calls: Mapping[str, str] = _NOTHING  # methods of `Client`: name → function (client, …) → ServerCall
     stores: Mapping[str, str] = _NOTHING  # schemes of [store] url → function (url, durability) → Database
     tellers: Mapping[str, str] = _NOTHING  # whom the loop tells about alarms: name → function (clock) → Teller
     observers: Mapping[str, str] = _NOTHING  # of a server with [server] NAME = true, or a table [NAME]: (project) → Any
     explains: tuple[str, ...] = ()  # function (project, decision) → more fields of its Explanation
     starts: tuple[str, ...] = ()  # function (project), called when a server starts
+    cycles: tuple[str, ...] = ()  # after each cycle: function (project, CycleResult, number, at, took_s) → file or ""
     outages: tuple[str, ...] = ()  # function (project) → outages of what its tasks choose, oldest first
     erases: tuple[str, ...] = ()  # copies of what is deleted: function (project, Erasing) → how many went
 
@@ -159,17 +160,11 @@ class Catalogue:
             raise UnknownName(f"There is no {called} {name!r}.", code=code, hint=did_you_mean(name, known))
         return known[name]
 
-    def method(self, what: str, owner: object, name: str) -> Any:
+    def method(self, what: str, owner: object, name: str, wrap: Callable[[Any], Any] = lambda made: made) -> Any:
         """What a kit adds to an object: `project.rank` is method("verbs", project, "rank")."""
         if name not in self.all(what):
             raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
-        return load(self.all(what)[name]).__get__(owner, type(owner))
-
-    def crew(self, workers: int | None = None, name: str = "processes") -> Crew:
-        """Workers for many shards, two by default: processes of this machine, or what a kit adds under that name."""
-        build = load(self.look_up("crews", name, called="crew", code="unknown_crew"))
-        crew: Crew = build(2 if workers is None else workers)
-        return crew
+        return wrap(load(self.all(what)[name])).__get__(owner, type(owner))
 
     def usable(self, paths: Iterable[tuple[Kit, str]]) -> Iterator[tuple[Kit, Any]]:
         """The objects at these paths. One of an installed kit that cannot be loaded is logged and omitted."""
@@ -216,9 +211,6 @@ class Catalogue:
             )
         return load(self.family(family).learner)(encoder)
 
-    def kinds(self) -> tuple[str, ...]:
-        return tuple(self.all("kinds"))
-
     def kind(self, name: str) -> Kind:
         kind: Kind = self.look_up("kinds", name, called="kind of task", code="kind_missing")
         return kind
@@ -234,15 +226,9 @@ class Catalogue:
 
     # -- the other names
 
-    def encoders(self) -> tuple[str, ...]:
-        return tuple(self.all("encoders"))
-
     def encoder(self, name: str) -> Any:
         """The function that makes an encoder of this name."""
         return load(self.look_up("encoders", name, called="encoder", code="encoder_missing"))
-
-    def worlds(self) -> tuple[str, ...]:
-        return tuple(self.all("worlds"))
 
     def format(self, name: str) -> Any:
         """The format of this name, loaded."""
@@ -252,15 +238,6 @@ class Catalogue:
         """Every format, loaded; without those of an installed kit that cannot be loaded."""
         paths = [(kit, path) for kit in self.kits for path in kit.formats.values()]
         return [form for _, form in self.usable(paths)]
-
-    def formats(self) -> tuple[str, ...]:
-        return tuple(self.all("formats"))
-
-    def tables(self) -> Mapping[str, str]:
-        return self.all("tables")
-
-    def action_sets(self) -> Mapping[str, tuple[str, ...]]:
-        return self.all("actions")
 
     def load(self, path: str) -> Any:
         return load(path)

@@ -25,7 +25,6 @@ __all__ = [
     "Encoder",
     "Experience",
     "Floats",
-    "HeldCrew",
     "Learned",
     "Learner",
     "Opinion",
@@ -121,12 +120,16 @@ class SampleRequest(Protocol):
     def outcome(self, action: str) -> float: ...
 
 
-class HeldCrew(Protocol):
+class Crew(Protocol):
     """Workers that run one function on many shards: processes of this machine, or more.
 
     `work` names a function, "module:function", that takes one shard. Its result depends on the shard alone, so that
     neither the number of workers nor one that dies changes anything: its shard is run again. Results come in the order
     of the shards. Ending the iteration cancels the rest.
+
+    Workers end with each call of `map`, or, inside `held`, stay for several calls. There the shard of a number goes to
+    the same worker each time, while that lives. What the worker has kept of an earlier shard may save it work, but must
+    not change a result.
     """
 
     @property
@@ -136,15 +139,7 @@ class HeldCrew(Protocol):
         self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
     ) -> Iterator[Any]: ...
 
-
-class Crew(HeldCrew, Protocol):
-    """Workers that end with each call of `map`, or, inside `held`, stay for several calls.
-
-    There the shard of a number goes to the same worker each time, while that lives. What the worker has kept of an
-    earlier shard may save it work, but must not change a result.
-    """
-
-    def held(self) -> AbstractContextManager[HeldCrew]: ...
+    def held(self) -> AbstractContextManager[Crew]: ...
 
 
 class Teller(Protocol):

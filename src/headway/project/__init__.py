@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headway.project.decide.consider import Ask as Ask, Considered as Considered
     from headway.project.decide.elsewhere import recorded as recorded
     from headway.project.decide.inputs import Details as Details, Offer as Offer
-    from headway.project.decide.serving import Serving as Serving, Servings as Servings, acting_floor as acting_floor
+    from headway.project.decide.serving import Serving as Serving, Servings as Servings
     from headway.project.inspect import task_evidence as task_evidence, task_status as task_status
     from headway.project.inspect.names import learned_text as learned_text, policy_names as policy_names, said as said
     from headway.project.inspect.outages import outages as outages

@@ -14,7 +14,7 @@ from math import inf, nan
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from headway.nouns import Alarm, Outage, is_own, sentence
-from headway.observe import Jobs, dumps, loads
+from headway.observe import dumps, loads
 from headway.project.prove.subject import current_policy
 from headway.project.publish import record_change
 
@@ -228,7 +228,7 @@ def open_alarms(project: Opened, task: str, newest: Entry | None) -> list[Alarm]
 
 def alert_failure(project: Opened) -> str:
     """Why the last alert about an alarm failed; empty if it did not."""
-    job = Jobs(project.database).last("alert")
+    job = project.jobs.last("alert")
     return "" if job is None or job.state != "failed" else str(job.result["error"]["message"])
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from headway.nouns import door
 
 if TYPE_CHECKING:
-    from headway.prove import report as report
     from headway.prove.about import About as About
     from headway.prove.betting import Bets as Bets
     from headway.prove.calibration import PLACES as PLACES
@@ -30,15 +29,13 @@ if TYPE_CHECKING:
     from headway.prove.evidence import from_log as from_log
     from headway.prove.guard_bets import GuardRule as GuardRule
     from headway.prove.guards import judge_pairs as judge_pairs, unknown_guard as unknown_guard
-    from headway.prove.intervals import bootstrap as bootstrap, normal as normal
     from headway.prove.leaks import LeakDetector as LeakDetector, Leaks as Leaks
     from headway.prove.log import Integers as Integers, Log as Log, RowOrigin as RowOrigin
     from headway.prove.look import Look as Look, look_at as look_at
-    from headway.prove.page import Page as Page
+    from headway.prove.page import Line as Line, Page as Page
     from headway.prove.power import Planned as Planned, likely_range as likely_range, plan as plan
     from headway.prove.raters import with_regions as with_regions
     from headway.prove.regions import RatedChoices as RatedChoices
-    from headway.prove.report import page_as as page_as
     from headway.prove.reward_model import held_out_predictions as held_out_predictions
     from headway.prove.sequential import E_PROCESS as E_PROCESS, e_process as e_process
     from headway.prove.shares import (

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
         Worth as Worth,
         default_required as default_required,
     )
-    from headway.reward.costs import Costs as Costs, is_cost as is_cost, unit_of as unit_of, weight_text as weight_text
+    from headway.reward.costs import (
+        Costs as Costs,
+        amount_text as amount_text,
+        is_cost as is_cost,
+        unit_of as unit_of,
+        weight_text as weight_text,
+    )
     from headway.reward.function import is_name as is_name, not_executed as not_executed
     from headway.reward.raters import Agreed as Agreed
     from headway.reward.signals import (

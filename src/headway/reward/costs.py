@@ -18,6 +18,12 @@ _OTHER = re.compile(r"(^|[_.-])(tokens?|latency|duration|seconds|elapsed|time)([
 _UNITS = {"usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€"}
 
 
+def amount_text(name: str, amount: float) -> str:
+    """An amount of a cost: $0.05 where the name says the currency, else the number alone."""
+    unit = unit_of(name)
+    return money(amount, unit) if unit else f"{amount:.6g}"
+
+
 def is_money(name: str) -> bool:
     """Whether a signal counts money, by its name."""
     return _MONEY.search(name.lower()) is not None

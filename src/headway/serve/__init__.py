@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         endpoint as endpoint,
         strict as strict,
     )
-    from headway.serve.errors import ErrorDetail as ErrorDetail, Refused as Refused, problem as problem
+    from headway.serve.errors import ErrorDetail as ErrorDetail, problem as problem
     from headway.serve.kit_routes import kit_problems as kit_problems
     from headway.serve.run import serve as serve
     from headway.serve.state import Server as Server

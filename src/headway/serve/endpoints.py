@@ -30,6 +30,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from headway.nouns import Decision, Reader, converter, errors, ids
+from headway.serve.errors import no_scope
 
 if TYPE_CHECKING:
     from headway.serve.state import Server
@@ -99,6 +100,11 @@ class Call:
         if not self.reader.may_read(decision.key):
             raise errors.UnknownName(f"There is no decision {decision.id!r}.", code="unknown_decision")
         return decision
+
+    def need(self, scope: Scope) -> None:
+        """Raises where the caller lacks a scope besides that of the route."""
+        if scope not in self.scopes:
+            raise no_scope(scope, self.key)
 
     def header(self, name: str) -> str:
         return self.headers.get(name, "")

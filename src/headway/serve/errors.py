@@ -50,6 +50,19 @@ class Refused(errors.HeadwayError):
         self.headers = dict(headers or {})
 
 
+def no_scope(scope: str, key: str) -> Refused:
+    """The caller's key, or the caller without one, may not do this."""
+    if not key:
+        return Refused(
+            401,
+            "key_needed",
+            f"This needs the scope {scope!r}, even on this machine.",
+            "Send the project token of .headway/token, or a key with that scope, as `Authorization: Bearer hw_…`.",
+            {"www-authenticate": "Bearer"},
+        )
+    return Refused(403, "wrong_scope", f"The key {key!r} may not do this.", f"It needs the scope {scope!r}.")
+
+
 _encode = msgspec.json.Encoder().encode
 
 

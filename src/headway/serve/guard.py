@@ -19,7 +19,7 @@ from granian.rsgi import ProtocolClosed, ProtocolError  # type: ignore[attr-defi
 from headway.nouns import errors
 from headway.serve.auth import NOBODY, PROOF, Caller
 from headway.serve.endpoints import SENT, Call, Endpoint, Reply, Stream
-from headway.serve.errors import Refused, problem, unexpected
+from headway.serve.errors import Refused, no_scope, problem, unexpected
 from headway.serve.hosts import Hosts
 from headway.serve.local import FORWARDED
 from headway.serve.rate import Rates
@@ -163,7 +163,7 @@ class RequestGuard:
         endpoint, params = self.routes.find(method, path)
         record.route = endpoint.path
         if endpoint.scope != "open" and endpoint.scope not in caller.scopes:
-            raise _no_scope(endpoint.scope, caller)
+            raise no_scope(endpoint.scope, caller.name)
         if self._rates.limited:
             self._rates.take(caller.name)
         if server.stopping:
@@ -316,18 +316,6 @@ def _too_large(limit: int) -> Refused:
 
 def _too_slow() -> Refused:
     return Refused(408, "too_slow", "The body did not arrive in time.", "Send it at once.", {"connection": "close"})
-
-
-def _no_scope(scope: str, caller: Caller) -> Refused:
-    if not caller.name:
-        return Refused(
-            401,
-            "key_needed",
-            f"This needs the scope {scope!r}, even on this machine.",
-            "Send the project token of .headway/token, or a key with that scope, as `Authorization: Bearer hw_…`.",
-            {"www-authenticate": "Bearer"},
-        )
-    return Refused(403, "wrong_scope", f"The key {caller.name!r} may not do this.", f"It needs the scope {scope!r}.")
 
 
 async def _while_connected(work: Coroutine[Any, Any, Any], wire: Wire) -> Any:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from headway.nouns import errors
-from headway.observe import Changes, Jobs, Keys, Links, worker_there
+from headway.observe import Changes, Keys, Links, worker_there
 from headway.project import Project
 from headway.serve.auth import Credentials, project_token
 from headway.serve.connections import Connections, capacity
@@ -49,7 +49,7 @@ class Server:
         self.project = project
         self.settings = settings
         self.keys = Keys(project.database)
-        self.jobs = Jobs(project.database)
+        self.jobs = project.jobs
         token = project_token(project.home)
         self.credentials = Credentials(self.keys, Links(project.database), token, project.clock, settings.port)
         self.local = LocalCallers(settings, project.home)

@@ -55,7 +55,7 @@ def kits_named(values: Mapping[str, Any], file: str, environ: Mapping[str, str])
 
 def table_names(catalogue: Catalogue) -> list[str]:
     """The names of the tables that kits declare: "improve" for "improve.*"."""
-    return [name.removesuffix(_MANY) for name in catalogue.tables()]
+    return [name.removesuffix(_MANY) for name in catalogue.all("tables")]
 
 
 def kit_tables(root: SettingsTable, catalogue: Catalogue) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def kit_tables(root: SettingsTable, catalogue: Catalogue) -> Mapping[str, Any]:
     A kit that declares "improve.*" has one table per name, [improve.NAME]: they are a mapping, name → struct.
     """
     tables: dict[str, Any] = {}
-    for declared, path in catalogue.tables().items():
+    for declared, path in catalogue.all("tables").items():
         name = declared.removesuffix(_MANY)
         if name not in root:
             continue

@@ -110,7 +110,7 @@ def kind_of(table: SettingsTable, catalogue: Catalogue) -> str:
     """The kind of a task: one that some family decides."""
     if "kind" not in table:
         return "choice"
-    return table.one_of("kind", catalogue.kinds(), partial(kit_hint, catalogue))
+    return table.one_of("kind", tuple(catalogue.all("kinds")), partial(kit_hint, catalogue))
 
 
 def _family(catalogue: Catalogue, table: SettingsTable, values: _Values) -> str:
@@ -123,7 +123,7 @@ def _actions(catalogue: Catalogue, table: SettingsTable, _: _Values) -> tuple[st
         return ()
     value = table.values["actions"]
     if isinstance(value, str):
-        sets = catalogue.action_sets()
+        sets: Mapping[str, tuple[str, ...]] = catalogue.all("actions")
         if value not in sets:
             expected = " or ".join(('a list such as ["small", "large"]', *map(quoted, sets)))
             hint = errors.did_you_mean(value, sets)
@@ -240,7 +240,7 @@ def _encoder(catalogue: Catalogue, table: SettingsTable, _: _Values) -> str | En
     value = table.values.get("encoder", "hashing")
     if isinstance(value, Mapping):
         return read(EncoderEndpoint, table.inner(("encoder",), value, keys_of(EncoderEndpoint)))
-    names = tuple(name for name in catalogue.encoders() if name != _ENDPOINT)
+    names = tuple(name for name in catalogue.all("encoders") if name != _ENDPOINT)
     if isinstance(value, str) and "+" in value:
         parts = value.split("+")
         if any(part not in names or parts.count(part) > 1 for part in parts):

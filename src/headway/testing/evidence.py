@@ -19,7 +19,7 @@ def evidence_contract(project: Project, kind: ProofKind, task: str, policy: str 
     Checked: the kind's own answers, the same evidence twice, finite numbers, what is read back from the store, and a
     page for it. Not checked: whether the test is valid. Prove that with a world in which no policy is better.
     """
-    from headway.prove import report
+    from headway.prove import Page
 
     registered = project.catalogue.all("evidence")
     assert kind.name in registered, f"no kit in use registers the kind {kind.name!r}: {sorted(registered)}"
@@ -41,7 +41,7 @@ def evidence_contract(project: Project, kind: ProofKind, task: str, policy: str 
     )
     changed = [name for name in made if made[name] != stored.get(name)]
     assert not changed, f"the stored evidence differs from the one that was made: {changed}"
-    for page in (report.text, report.markdown, report.html):
-        assert evidence.candidate in page(project.verdict(evidence.id)), "the page does not name the candidate"
+    page = Page.of(project.verdict(evidence.id))
+    assert evidence.candidate in page.title, "the page does not name the candidate"
     missing = project.standing(task).unprovable
     assert missing is None or isinstance(missing, errors.HeadwayError), f"`missing` gives {missing!r}"

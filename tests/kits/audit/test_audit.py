@@ -12,8 +12,8 @@ import pytest
 from headway.kits.audit.audit import Audit, audit_files
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.page import audit_page
+from headway.kits.report import pages as report
 from headway.nouns.errors import InvalidInput, UnknownName
-from headway.prove import report
 from headway.prove.power import sequence_needed
 from tests.kits.audit.worlds import EXPERIMENTS, PROGRAMS, write_log
 

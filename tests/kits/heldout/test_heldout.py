@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from headway.kits.heldout.heldout import HELDOUT
+from headway.kits.report import pages as report
 from headway.nouns.errors import GateRefused, InvalidInput
 from headway.nouns.kit import Catalogue
 from headway.project import Project
-from headway.prove import report
 from headway.testing import evidence_contract
 
 ROUTE = '[tasks.route]\nactions = ["a", "b", "c"]\nfamily = "{family}"\nrange = [0.0, 1.0]\non_failure = 0.0\n{more}'

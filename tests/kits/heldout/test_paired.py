@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from headway.kits.heldout.paired import from_heldout, from_world
+from headway.kits.report import pages as report
 from headway.nouns.errors import InvalidInput
 from headway.nouns.evidence import Plan
 from headway.promote.gate import verdict
-from headway.prove import report
 from headway.prove.about import About
 from headway.prove.guard_bets import GuardRule
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headway.kits.crews.processes import ProcessCrew
 from headway.kits.practice import acting, fit
 from headway.kits.practice.acting import CrewGroups, WorldSource
 from headway.kits.practice.environments import environment
 from headway.kits.practice.fit import Practice
 from headway.kits.practice.run import practise
 from headway.kits.practice.seeds import practise_seeds
-from headway.loop.crew import ProcessCrew
 from headway.nouns.kit import load
 from headway.nouns.protocols import Crew
 from headway.project import Project
 from tests.cli.terminal import headway as run
-from tests.loop.crew_work import MortalCrew
+from tests.kits.crews.crew_work import MortalCrew
 
 GYMNASIUM = "gymnasium is in the extra 'worlds'"
 

@@ -13,11 +13,11 @@ from headway.kits.practice import environments
 from headway.kits.practice.environments import copies, environment
 from headway.kits.practice.play import play
 from headway.kits.practice.world_evidence import EPISODES, LOOK, WORLD, fresh_seed
+from headway.kits.report import pages as report
 from headway.nouns.errors import GateRefused, InvalidInput, MissingExtra
 from headway.nouns.evidence import Plan
 from headway.nouns.kit import catalogue
 from headway.project import Project
-from headway.prove import report
 from headway.testing import evidence_contract, world_contract
 from tests.cli.terminal import headway as run
 from tests.kits.practice.coins import Coins, coin_project, publish

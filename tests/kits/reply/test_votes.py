@@ -12,11 +12,11 @@ import pytest
 
 from headway.kits.reply.preference import PREFERENCE
 from headway.kits.reply.votes import from_preferences, wilson
+from headway.kits.report import pages as report
 from headway.nouns.errors import InvalidInput
 from headway.nouns.kit import catalogue
 from headway.project import Project
 from headway.promote.gate import verdict
-from headway.prove import report
 from headway.prove.about import About
 from headway.testing import evidence_contract
 from tests.kits.packages import install

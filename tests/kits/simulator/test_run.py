@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from headway.kits.crews.processes import ProcessCrew
 from headway.kits.simulator.problem import CodeProblem, read_problems, sealed, write_problems
 from headway.kits.simulator.run import PART, ResultsFile, run_problems
-from headway.loop.crew import ProcessCrew
 from headway.nouns.errors import Conflict, HeadwayError
 from tests.cli.terminal import headway
+from tests.kits.crews.crew_work import MortalCrew
 from tests.kits.simulator.attacks import PROBLEM
-from tests.loop.crew_work import MortalCrew
 from tests.loop.running import until
 
 MEASURED = ("seconds", "cpu_s", "peak_memory_bytes")

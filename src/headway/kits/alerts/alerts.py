@@ -29,8 +29,8 @@ from msgspec import Meta, Struct
 from headway.client import run
 from headway.kits.models import CallFailed, Outgoing
 from headway.kits.proxy import BEGUN, ENDED, tell, told
-from headway.nouns import Alarm, Clock, Outage, document, errors, rfc3339
-from headway.observe import Job, Jobs
+from headway.nouns import Alarm, Outage, document, errors, rfc3339
+from headway.observe import Job
 from headway.project import Project
 from headway.settings import Url, Variable
 
@@ -60,7 +60,7 @@ class _Sending:
 class Alerts:
     """The alerts of one project. Call it from one thread."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._sending: _Sending | None = None
         self._waiting = True  # there may be some of an earlier run
@@ -73,7 +73,7 @@ class Alerts:
         self._project = project
         self._settings: AlertSettings = settings.kit_tables.get("alerts", AlertSettings())
         self._key = settings.keys.get(self._settings.key_env, "")
-        self._jobs = Jobs(project.database)
+        self._jobs = project.jobs
 
     def add(self, alarm: Alarm) -> None:
         """Queue and send the alert about an alarm, if anybody wants one; an open one is followed until it ends."""

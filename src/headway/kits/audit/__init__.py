@@ -10,7 +10,7 @@ from headway.nouns import Command, Kit
 KIT = Kit(
     name="audit",
     summary="Audit a log of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI or any table, without a project.",
-    needs=("data",),
+    needs=("data", "heldout", "report"),
     commands={
         "audit": Command("headway.kits.audit.commands.audit:audit", "Is the router in this log really better?"),
     },

@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.heldout import bootstrap
 from headway.nouns import Diagnostic, Estimate, Evidence, Floats, errors
-from headway.prove import About, Bets, Checks, Floors, ScoreTally, bootstrap, missing_width
+from headway.prove import About, Bets, Checks, Floors, ScoreTally, missing_width
 
 ROWS = 50_000  # of a chunk
 

@@ -15,7 +15,7 @@ _ANSWERS = {"pass": "better", "worse": "worse", "wait": "not decided", "refused"
 
 
 def audit_page(audit: Audit) -> Page:
-    """What `headway.prove.report` writes as text, Markdown or HTML."""
+    """What `headway.kits.report` writes as text, Markdown or HTML."""
     page = _without_evidence(audit) if audit.lead is None else _with_evidence(audit, audit.lead)
     return replace(
         page,

@@ -80,6 +80,9 @@ KIT = Kit(
     },
     contracts={"format_contract": "headway.kits.data.contract:format_contract"},
     commands={
+        "data": Command(
+            "headway.kits.data.commands.delete:data", "Count, list, export, import and delete what was recorded."
+        ),
         "data stats": Command(
             "headway.kits.data.commands.recorded:stats", "Count decisions, signals and outcomes, by source and action."
         ),

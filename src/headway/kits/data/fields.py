@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.nouns import Value
+from headway.nouns import Value, errors
 
 _MOST_TEXT = 1_000_000
 _MOST_NAME = 200
@@ -149,6 +149,16 @@ def moment(row: Mapping[str, Any], path: str, *, optional: bool = False) -> floa
     at = parsed_time(value)
     if at is None:
         raise _wrong(path, value, "a time", "Write 2026-06-01T12:00:00Z or seconds since 1970.")
+    return at
+
+
+def parse_time(text: str) -> float:
+    """An ISO time as seconds since 1970; a day or a time without a zone is UTC."""
+    at = parsed_time(text) if _ISO.match(text) else None
+    if at is None:
+        raise errors.InvalidInput(
+            f"{text[:60]!r} is not a time.", code="bad_time", hint="Write 2026-06-01 or 2026-06-01T12:00:00Z."
+        )
     return at
 
 

@@ -23,7 +23,6 @@ from headway.kits.data.records import Options, Problem, Record, Skipped, Spool
 from headway.kits.data.store_records import BATCH, BATCH_BYTES, Clash, Origin, RecordWriter
 from headway.nouns import Candidate, Progress, Situation, document, errors
 from headway.observe import keep_totals, part_of_group
-from headway.reward import PRESETS
 
 if TYPE_CHECKING:
     from headway.observe import Redactor
@@ -239,11 +238,9 @@ class RecordIntake:
     def rule(self, task: str) -> _Rule:
         rule = self._rewards.get(task)
         if rule is None:
-            reward = self._project.settings.task(task).reward
             rewards = self._project.rewards(task)
-            by_function = isinstance(reward, str) and reward not in PRESETS
             counted = frozenset({self._label, *rewards.signals})
-            rule = self._rewards[task] = _Rule(rewards, counted, by_function)
+            rule = self._rewards[task] = _Rule(rewards, counted, not rewards.signals)
         return rule
 
     def count(self, item: Record, tally: _Tally, watch: LeakDetector) -> None:

@@ -10,6 +10,7 @@ from headway.nouns import Command, Kit
 KIT = Kit(
     name="demo",
     summary="Sample traffic whose true values are known, and a demo of the whole loop.",
+    needs=("report",),
     samples={
         "route": "headway.kits.demo.routing:two_arms",
         "route-wide": "headway.kits.demo.routing:wide",

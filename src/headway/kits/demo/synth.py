@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headway.nouns import Candidate, Decision, Progress, Signal, Situation, errors, ids, load
+from headway.nouns import Candidate, Decision, Progress, Signal, Situation, errors, ids
 from headway.project import recorded
 
 if TYPE_CHECKING:
@@ -82,9 +82,13 @@ def _written(
 ) -> SynthesisReport:
     """The history that a world of another kit writes by itself: `world.history(task, rows, seed, now)`."""
     samples = project.catalogue.all("samples")
+    load = project.catalogue.load
     worlds = {name: load(path)() for name, path in samples.items() if name == world}
     if world not in worlds or not hasattr(worlds[world], "history"):
-        known = (*WORLDS, *(name for name, path in samples.items() if hasattr(load(path)(), "history")))
+        known = (
+            *WORLDS,
+            *(name for name, path in samples.items() if hasattr(load(path)(), "history")),
+        )
         raise errors.UnknownName(
             f"There is no world {world!r} that can generate history.",
             code="unknown_world",

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide import damaged, frozen, rounded, tensor
+from headway.decide import damaged, rounded, tensor
 from headway.kits.grow.factored.draw import probabilities
 from headway.kits.grow.factored.space import FactoredOpinions, Observations
 from headway.kits.grow.shapes import RecurrentShape
@@ -41,7 +41,9 @@ class RecurrentPolicy:
     def __init__(self, shape: RecurrentShape, tensors: Mapping[str, Floats], knobs: Mapping[str, Any]) -> None:
         self.shape, self.space, self.knobs = shape, shape.space, dict(knobs)
         self.memory_width, self.features, self.indices = shape.memory_width, shape.features, shape.indices
-        self.tensors = {name: frozen(np.asarray(values, np.float64)) for name, values in tensors.items()}
+        self.tensors = {name: np.array(values, np.float64) for name, values in tensors.items()}
+        for values in self.tensors.values():
+            values.flags.writeable = False
         self._turned = {
             name: _parts(values)
             for name, values in self.tensors.items()

@@ -1,4 +1,4 @@
-"""heldout — who predicts later rows better, and the test of any pairs of scores.
+"""heldout — who predicts later rows better, the test of any pairs of scores, and intervals of a mean.
 
 Takes: rows that neither policy was trained on; pairs of scores.   Gives: evidence.
 Never: says who earns more.
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headway.nouns import Kit, door
 
 if TYPE_CHECKING:
+    from headway.kits.heldout.intervals import bootstrap as bootstrap, normal as normal
     from headway.kits.heldout.paired import from_world as from_world, plan_pairs as plan_pairs
 else:
     __all__, __getattr__ = door(__name__)

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.heldout.intervals import bootstrap
 from headway.nouns import Diagnostic, Estimate, Evidence, Floats, Plan, errors
-from headway.prove import About, Bets, ColumnMean, Floors, GuardRule, Planned, bootstrap, judge_pairs
+from headway.prove import About, Bets, ColumnMean, Floors, GuardRule, Planned, judge_pairs
 
 LEAST_EPISODES = 50
 UNBOUNDED = "Nothing says how large a difference can be, so the test holds for many {unit} only (asymptotically)."

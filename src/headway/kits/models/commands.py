@@ -190,20 +190,14 @@ def _megabytes(model: InstalledModel | RemovedModel) -> str:
 
 
 def _cache(session: Session) -> Path:
-    from headway.settings import cache_folder
+    from headway.settings import load
 
-    return cache_folder(session.folder)
+    return load(session.folder).cache
 
 
 def _row(model: InstalledModel) -> dict[str, object]:
-    return {
-        "name": model.name,
-        "kind": model.kind,
-        "folder": str(model.folder),
-        "bytes": model.bytes,
-        "source": dict(model.source),
-        "added": model.added,
-    }
+    known = {name: getattr(model, name) for name in ("name", "kind", "bytes", "source", "added")}
+    return {**known, "folder": str(model.folder)}
 
 
 def _from(source: Mapping[str, str]) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headway.client import ServerCall, ServerVerb
+from headway.client import ServerCall
 
 if TYPE_CHECKING:
     from headway.project import Offer
 
 
-@ServerVerb
 def rank(
     _: Any,
     task: str,
@@ -31,7 +30,6 @@ def rank(
     return ServerCall.post("/v1/tasks/{}/rank", task, body=known, read=dict)
 
 
-@ServerVerb
 def predictions(
     _: Any, task: str, *, policy: str | None = None, limit: int | None = None
 ) -> ServerCall[dict[str, Any]]:
@@ -39,13 +37,11 @@ def predictions(
     return ServerCall.get("/v1/tasks/{}/predictions", task, policy=policy, limit=limit, read=dict)
 
 
-@ServerVerb
 def improvers(_: Any) -> ServerCall[list[dict[str, Any]]]:
     """Every improver: what it improves, its rounds by verdict, and the branch with what was kept."""
     return ServerCall.get("/v1/improve", read=lambda answer: list(answer["improvers"]))
 
 
-@ServerVerb
 def rounds(_: Any, improver: str, *, limit: int | None = None) -> ServerCall[list[dict[str, Any]]]:
     """The latest rounds of an improver, the oldest first: proposal, prediction, measurements, verdict, reason."""
     return ServerCall.get("/v1/improve/{}/rounds", improver, limit=limit, read=lambda answer: list(answer["rounds"]))

@@ -218,7 +218,7 @@ def summary(rows: Iterable[Mapping[str, Any]], *, seed: int) -> dict[str, Any]:
     Answers whose check could not be run are counted (`unjudged`). Above 1% of a policy's answers, what depends on the
     checks has no interval, and `refused` says why: whoever can make answers unjudged could choose which ones count.
     """
-    from headway.prove import bootstrap
+    from headway.kits.heldout import bootstrap
 
     rows = list(rows)
     unjudged, refused = _unjudged(rows)

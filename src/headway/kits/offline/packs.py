@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.files import read_regular
+from headway.kits.heldout import bootstrap
 from headway.kits.offline.stated import Stated
 from headway.nouns import Evidence, Verdict, errors
 from headway.promote import gate
-from headway.prove import bootstrap
 
 SCHEMA = "headway.run-pack/2"
 EARLIER = ("headway.run-pack/1",)

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.heldout import normal
 from headway.nouns import Estimate, Floats, errors
-from headway.prove import held_out_predictions, normal
+from headway.prove import held_out_predictions
 
 if TYPE_CHECKING:
     from headway.nouns import Settled

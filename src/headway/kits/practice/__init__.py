@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from headway.kits.practice.acting import RunningScale as RunningScale
     from headway.kits.practice.commands import (
         PractisedSeeds as PractisedSeeds,
-        acting_crew as acting_crew,
         practice_values as practice_values,
-        seeds_crew as seeds_crew,
         show as show,
     )
     from headway.kits.practice.engine import Adam as Adam
@@ -72,7 +70,7 @@ else:
 KIT = Kit(
     name="practice",
     summary="Practise in a world by PPO: the family actor_critic, and Gymnasium environments.",
-    needs=("heldout", "runs"),
+    needs=("heldout", "runs", "report", "crews"),
     families={
         "actor_critic": Family(
             kinds=("choice",),
@@ -88,5 +86,8 @@ KIT = Kit(
         "acrobot": "headway.kits.practice.environments:acrobot",
         "lunarlander": "headway.kits.practice.environments:lunarlander",
     },
-    options={"learn": "headway.kits.practice.commands:LEARN"},
+    options={
+        "learn": "headway.kits.practice.commands:LEARN",
+        "prove": "headway.kits.practice.commands:PROVE",
+    },
 )

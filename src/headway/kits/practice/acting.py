@@ -35,7 +35,7 @@ from headway.kits.practice.heads import Actions
 from headway.kits.practice.mlp import Array, Shape
 from headway.kits.practice.spaces import WorldSpaces
 from headway.kits.practice.threads import one_thread
-from headway.nouns import HeldCrew, errors
+from headway.nouns import Crew, errors
 from headway.project import Opened, Project
 
 GROUPS = 4  # that a crew's copies are split into
@@ -198,7 +198,7 @@ class ActShard:
 class CrewGroups:
     """ActingGroups of copies, one shard each, whose steps are taken by the workers of a crew."""
 
-    def __init__(self, crew: HeldCrew, source: WorldSource, *, count: int, seed: int) -> None:
+    def __init__(self, crew: Crew, source: WorldSource, *, count: int, seed: int) -> None:
         self.count, self._crew, self._source = count, crew, source
         self._run = uuid.uuid4().hex
         sizes = [count // GROUPS + (place < count % GROUPS) for place in range(GROUPS)]

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import OptionHook, Output, Session, known, pairs, plot_figure, renders
+from headway.cli import OptionHook, Output, Session, pairs, renders
+from headway.kits.crews import crew_here
+from headway.kits.report import plot_figure
 from headway.nouns import errors
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
-    from headway.nouns import Crew
 
 _OWN = ("world", "steps", "target", "device", "resume", "seeds")
 
@@ -40,7 +41,8 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     again += f" --family {given['family']}" if given["family"] else ""
     if own["seeds"]:
         return _seeds(session, own["world"], own["seeds"], values["workers"], given)
-    crew = acting_crew(values["workers"])
+    workers = values["workers"]
+    crew = None if workers is None else crew_here(workers)  # None: copies act in this process
     with session.project(create=True) as project:
         try:
             done = practise(project, own["world"], crew=crew, progress=session.out.progress, **given)
@@ -53,22 +55,12 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0
 
 
-def acting_crew(workers: int | None) -> Crew | None:
-    """The crew in whose workers copies act; None: they act in this process."""
-    return None if workers is None else known().crew(workers)
-
-
-def seeds_crew(workers: int | None) -> Crew:
-    """The crew whose workers practise with one seed each."""
-    return known().crew(workers)
-
-
 def _seeds(session: Session, world: str, count: int, workers: int | None, given: dict[str, Any]) -> int:
     """Practise with several seeds, side by side."""
     from headway.kits.practice.seeds import practise_seeds
 
     first = given.pop("seed")
-    crew = seeds_crew(workers)
+    crew = crew_here(workers)
     with session.project(create=True) as project:
         done = practise_seeds(
             project, world, seeds=range(first, first + count), crew=crew, progress=session.out.progress, **given
@@ -220,6 +212,19 @@ LEARN = OptionHook(
     ),
     run=_run,
     needed=("--world NAME", "--family ranker"),
+)
+
+
+def _with_crew(_: Session, values: dict[str, Any]) -> None:
+    workers = values.pop("workers")
+    values["crew"] = None if workers is None else crew_here(workers)
+
+
+PROVE = OptionHook(
+    options=(
+        click.Option(["--workers"], type=int, metavar="N", help="Play the episodes of a world in so many processes."),
+    ),
+    run=_with_crew,
 )
 
 

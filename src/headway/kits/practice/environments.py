@@ -28,7 +28,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Catalogue, errors, load
+from headway.nouns import Catalogue, errors
 
 ENVIRONMENTS: Mapping[str, str] = MappingProxyType(
     {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "lunarlander": "LunarLander-v3"}
@@ -102,7 +102,7 @@ def copies(catalogue: Catalogue, name: str, *, count: int, **settings: Any) -> E
     path = catalogue.all("worlds").get(name)
     if path is None:
         return environment(name, count=count, **settings)
-    world: Environments = load(path)(count=count, **settings)
+    world: Environments = catalogue.load(path)(count=count, **settings)
     return world
 
 

@@ -22,7 +22,7 @@ from headway.kits.practice.engine import NumpyEngine, PolicyEngine
 from headway.kits.practice.fit import Practice
 from headway.kits.practice.learner import PROMPTS
 from headway.kits.runs import drop_snapshot, name_policy, opened_snapshot, write_snapshot
-from headway.nouns import Catalogue, Crew, Learned, Progress, errors, load
+from headway.nouns import Catalogue, Crew, Learned, Progress, errors
 from headway.observe import RunLog
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def train(
 ) -> TrainedPolicy:
     """Practise in a world with a family: the world's own (`family` of its function), or else actor_critic."""
     path = project.catalogue.all("worlds").get(world)
-    own: str = "actor_critic" if path is None else getattr(load(path), "family", "actor_critic")
+    own: str = "actor_critic" if path is None else getattr(project.catalogue.load(path), "family", "actor_critic")
     family = family or own
     if family == "actor_critic" == own:
         return _train(project, world, **how)
@@ -98,7 +98,7 @@ def train(
             code="nothing_named",
             hint=f"Use --family with one of these: {', '.join(able)}.",
         )
-    trained: TrainedPolicy = load(practice)(project, world, **how)
+    trained: TrainedPolicy = project.catalogue.load(practice)(project, world, **how)
     return trained
 
 
@@ -218,7 +218,7 @@ def publish_practised(
 def fresh_settings(catalogue: Catalogue, world: str) -> Mapping[str, Any]:
     """Settings that a world of the catalogue changes for proofs (`fresh` of its function): held-out prompts, say."""
     path = catalogue.all("worlds").get(world)
-    return {} if path is None else getattr(load(path), "fresh", {})
+    return {} if path is None else getattr(catalogue.load(path), "fresh", {})
 
 
 def slug(world: str) -> str:

@@ -1,6 +1,6 @@
 """Practise with several seeds side by side: one seed for each worker of a crew.
 
-    practise_seeds(project, "cartpole", seeds=range(5), crew=project.catalogue.crew(2))
+    practise_seeds(project, "cartpole", seeds=range(5), crew=crew(project.catalogue, 2))
 
 Workers only train. The policies are published here, in the order of the seeds, so candidates and ledger are the same
 for any number of workers, and a worker that is killed is repeated without a trace.

@@ -33,7 +33,7 @@ from headway.kits.practice.acting import project_copies
 from headway.kits.practice.environments import ENVIRONMENTS, Environments, identify
 from headway.kits.practice.play import Played, play
 from headway.kits.practice.spaces import actions_of
-from headway.nouns import PolicyRef, errors, load
+from headway.nouns import PolicyRef, errors
 from headway.project import Opened, Project
 from headway.promote import gate
 
@@ -213,7 +213,11 @@ def _copies(project: Opened, look: LookShard) -> Any:
     """Copies of the world, as the family of one of the policies practises in it (`worlds` of its function)."""
     for ref, _ in look.policies:
         family = project.catalogue.all("families").get(PolicyRef.parse(ref).family)
-        worlds = getattr(load(family.practice), "worlds", None) if family is not None and family.practice else None
+        worlds = (
+            getattr(project.catalogue.load(family.practice), "worlds", None)
+            if family is not None and family.practice
+            else None
+        )
         if worlds is not None:
             return worlds(project, look.world, look.settings)(look.count)
     return project_copies(project, look.world, look.settings, look.count)

@@ -25,8 +25,7 @@ from weakref import WeakKeyDictionary
 
 from headway.kits.prompts.experiences import ExperienceStore, Step, wrong_width
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.nouns import Clock, Learned, errors
-from headway.observe import Jobs
+from headway.nouns import Learned, errors
 
 if TYPE_CHECKING:
     from headway.kits.practice import ActorCritic, Experiences as Arrays
@@ -318,9 +317,9 @@ def _drawn(shares: Sequence[float], draw: float) -> int:
     return len(shares) - 1
 
 
-def do_updates(project: Project, worker: str, clock: Clock, say: Callable[[str], None]) -> None:
+def do_updates(project: Project, worker: str, clock: Callable[[], float], say: Callable[[str], None]) -> None:
     """Run every waiting update, one after another. A failed one records why and leaves the policy unchanged."""
-    jobs = Jobs(project.database)
+    jobs = project.jobs
     while jobs.waiting((_UPDATE,), now=clock()):
         job = jobs.claim(worker, now=clock(), lease_s=_LEASE_S, kinds=(_UPDATE,))
         if job is None:

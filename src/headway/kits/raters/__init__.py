@@ -10,14 +10,18 @@ from headway.nouns import Command, Kit
 KIT = Kit(
     name="raters",
     summary="Show how rewards are distributed and how raters compare; ask them what tells most.",
+    needs=("report",),
     routes=("headway.kits.raters.routes",),
     commands={
+        "rewards": Command(
+            "headway.kits.raters.commands.rescore:rewards", "Analyse rewards, and compute them again after a change."
+        ),
         "rewards analyze": Command(
-            "headway.kits.raters.commands:analyze",
+            "headway.kits.raters.commands.analyze:analyze",
             "Show how rewards are distributed: by role, source, action and rater; how many are missing or failed.",
         ),
         "rewards ask": Command(
-            "headway.kits.raters.commands:ask",
+            "headway.kits.raters.commands.analyze:ask",
             "List the decisions to ask people about next: those where one more rating tells most.",
         ),
     },

@@ -16,7 +16,7 @@ from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import PolicyRef
 from headway.project import Project
-from headway.serve import Call, Refused, endpoint, strict
+from headway.serve import Call, endpoint, strict
 
 _TRIES = 3  # questions, while both policies give the same reply
 _VALUES = {"left": 1.0, "right": 0.0, "neither": 0.5}
@@ -64,8 +64,7 @@ async def open_duel(call: Call, body: DuelRequest) -> Duel:
     """Two replies to a held-out question, one of each policy, in an order that is not disclosed before the vote."""
     server, task = call.server, call.params["task"]
     project = server.project
-    if "signal" not in call.scopes:
-        raise Refused(403, "wrong_scope", f"The key {call.key!r} may not vote.", "It needs the scope 'signal' too.")
+    call.need("signal")
     tried: list[str] = []
     while True:
         choose = partial(duels.choose, tried=tuple(tried), reader=call.reader)

@@ -1,6 +1,6 @@
 """Runs a solver on a file of problems: solutions judged by several workers, results kept as they come.
 
-    done = run_problems(problems, crew=catalogue().crew(2), out=Path("results.jsonl"))
+    done = run_problems(problems, crew=crew(catalogue(), 2), out=Path("results.jsonl"))
     done.counts                     # {"passed": 998, "failed": 2, "timeout": 0, "error": 0}
 
 Problems are judged in parts of `PART`, each by one worker in its own warm sandbox. Results are written in the order of

@@ -230,6 +230,8 @@ class Servings:
         """What is special about the kind of task that a configuration body is of."""
         return self._catalogue.kind(body.get("kind", "choice"))
 
+    floor = staticmethod(acting_floor)
+
     def baseline_ref(self, body: Mapping[str, Any]) -> str:
         """The first policy of a task: its kind's, or the rules if there are any, else uniform choice."""
         return self.traits(body).first or ("rules@0" if body["rules"] or body["roles"] else "uniform@0")

@@ -147,10 +147,10 @@ def _replayed(project: Opened, decision: Decision) -> tuple[DrawnAction | None, 
         kind = project.catalogue.all("kinds").get(made)
     if kind is not None and kind.replay:
         try:
-            drawn, difference, why = hook(kind.replay)(project, decision)
+            drawn, pairs, why = hook(kind.replay)(project, decision)
         except errors.HeadwayError as error:
             return None, 0.0, "", error.message
-        return drawn, difference, why, ""
+        return drawn, max(most_apart(after, before) for after, before in pairs), why, ""
     again, gone = _asked_again(project, decision)
     if again is None:
         return None, 0.0, "", gone

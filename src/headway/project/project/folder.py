@@ -15,6 +15,7 @@ from headway.nouns import Catalogue, Clock, Decision, Outcome, Progress, Signal,
 from headway.observe import (
     BLOCK,
     Agree,
+    Jobs,
     Query,
     Redactor,
     Store,
@@ -60,6 +61,9 @@ class Opened:
         self.settings: Settings = load(folder, environ)
         self.catalogue: Catalogue = catalogue(self.settings.kits)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker = self.home / ".gitignore"  # users' texts: git must not commit them by accident
+        if not marker.exists():
+            marker.write_text("*\n", "utf-8")
         store = self.settings.store
         self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
         self.query = Query(self.database)
@@ -85,6 +89,11 @@ class Opened:
         self.seeds = None if seed is None else explore.Seeds(seed)
         self.source: Source = "synthetic" if self.settings.store.synthetic else source
         self.listeners: list[Listener] = []
+
+    @property
+    def jobs(self) -> Jobs:
+        """Work that others do: the loop, or a worker of a kit."""
+        return Jobs(self.database)
 
     # -- rewards
 

@@ -31,6 +31,7 @@ from headway.project.project.folder import Opened
 if TYPE_CHECKING:
     import headway.project.alarm
     import headway.project.data.erase
+    import headway.project.data.leaks
     import headway.project.experiment
     import headway.project.guard
     import headway.project.inspect
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     import headway.project.prove.subject
     import headway.project.publish
     from headway.promote import CurrentPolicy
-    from headway.prove import Leaks
 
     at = headway.project
 else:
@@ -118,6 +118,7 @@ class Project(Opened):
 
     erase = at.data.erase.erase
     retain = at.data.erase.retain
+    leaks = at.data.leaks.check_leaks
 
     explain = at.inspect.explain
     replay = at.inspect.replay
@@ -127,12 +128,6 @@ class Project(Opened):
     evidence = at.prove.subject.stored_evidence
     verdict = at.inspect.verdict_on
     report = at.inspect.judge_evidence
-
-    def leaks(self, task: str, *, mined: bool = False) -> Leaks:
-        """Fields of the settled decisions that reveal the outcome, and other causes of optimistic results."""
-        from headway.project.data.leaks import check_leaks
-
-        return check_leaks(self, task, mined=mined)
 
     def current(self, task: str) -> CurrentPolicy:
         """The current policy by the ledger. Loads no bundle: it may be missing."""

@@ -24,6 +24,9 @@ class KitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     commands: list[str] = []
 
 
+_NAMES = ("kinds", "families", "worlds", "encoders", "formats", "evidence", "commands")
+
+
 class KitsAnswer(msgspec.Struct, frozen=True):
     kits: list[KitAnswer]
 
@@ -38,13 +41,7 @@ def kits(call: Call) -> KitsAnswer:
             summary=kit.summary,
             built_in=kit.built_in,
             problem="; ".join(route_problems(kit)),
-            kinds=list(kit.kinds),
-            families=list(kit.families),
-            worlds=list(kit.worlds),
-            encoders=list(kit.encoders),
-            formats=list(kit.formats),
-            evidence=list(kit.evidence),
-            commands=list(kit.commands),
+            **{name: list(getattr(kit, name)) for name in _NAMES},
         )
         for kit in catalogue
     ]

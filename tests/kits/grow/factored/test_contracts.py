@@ -88,7 +88,7 @@ def test_a_world_whose_masks_leave_nothing_is_detected() -> None:
         factored_world_contract(lambda *, count: Countdown(count, "masks"))
 
 
-@pytest.mark.parametrize("name", sorted(set(catalogue().all("spaces")) & set(catalogue().worlds())))
+@pytest.mark.parametrize("name", sorted(set(catalogue().all("spaces")) & set(catalogue().all("worlds"))))
 def test_the_heads_that_a_kit_names_are_those_of_its_world(name: str) -> None:
     world = load(catalogue().all("worlds")[name])(count=1)
     assert world.space == load(catalogue().all("spaces")[name])

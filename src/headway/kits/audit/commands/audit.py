@@ -67,16 +67,16 @@ def audit(session: Session, logs: tuple[Path, ...], form: str | None, check: boo
     """
     from headway.kits.audit.audit import audit_files
     from headway.kits.audit.page import audit_page
-    from headway.prove import page_as
+    from headway.kits.report import html, markdown
 
-    html, markdown = given.pop("html"), given.pop("markdown")
+    files = (("html", given.pop("html"), html), ("markdown", given.pop("markdown"), markdown))
     command = _command(logs, form, given)
     audited = audit_files(logs, form=form, options=_options(given), command=command)
     page = audit_page(audited)
     written = {}
-    for kind, path in (("html", html), ("markdown", markdown)):
+    for kind, path, write in files:
         if path is not None:
-            write_whole(path, page_as(kind, page).encode())
+            write_whole(path, write(page).encode())
             written[kind] = str(path)
     session.show(AuditPage(audit=audited, written=written))
     if audited.missing or "html" in written:
@@ -175,12 +175,12 @@ class AuditPage:
 @renders(AuditPage)
 def _audit(out: Output, shown: AuditPage) -> None:
     from headway.kits.audit.page import audit_page
-    from headway.prove import page_as
+    from headway.kits.report import text
 
     page = audit_page(shown.audit)
     if shown.written:
         out.line(f"{page.word.upper()}: {page.headline}")
     else:
-        out.line(page_as("text", page).rstrip())
+        out.line(text(page).rstrip())
     for name in shown.written.values():
         out.line(f"{name} written.")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, known, parse_time, renders, task_argument, verb, written
-from headway.nouns import SOURCES, load
+from headway.cli import Output, Session, known, renders, task_argument, verb, written
+from headway.kits.data.fields import parse_time
+from headway.nouns import SOURCES
 
 if TYPE_CHECKING:
     from headway.kits.data.training_rows import TransformReport
@@ -58,8 +59,9 @@ def export(
     start, end = (None if time is None else parse_time(time) for time in (since, until))
     wanted = ExportFilter(tasks=tasks, since=start, until=end, role=role, source=source)
     kind = kind or {".parquet": "parquet", ".csv": "csv"}.get(out.suffix, "jsonl")
-    exports = known(session.folder).all("exports")
-    writer = load(exports[kind]) if kind in exports else None
+    kits = known(session.folder)
+    exports = kits.all("exports")
+    writer = kits.load(exports[kind]) if kind in exports else None
     with session.project() as project:
         for task in tasks:
             project.settings.task(task)

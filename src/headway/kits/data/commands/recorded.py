@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb
-from headway.nouns import Decision, Outcome, Status, document, errors, rfc3339
+from headway.nouns import Decision, Outcome, document, errors, rfc3339
+from headway.observe import STATUSES
 
 if TYPE_CHECKING:
     from headway.observe import Counts
@@ -101,9 +102,7 @@ def _first_step(project: Project) -> str:
 @verb("log", "headway data log", "headway data log route --status pending -n 50 --json")
 @task_argument(required=False)
 @click.option("-n", "count", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many.")
-@click.option(
-    "--status", type=click.Choice(get_args(Status)), help="Only decisions with such an outcome; pending: none yet."
-)
+@click.option("--status", type=click.Choice(STATUSES), help="Only decisions with such an outcome; pending: none yet.")
 def log(session: Session, task: str | None, count: int, status: str | None) -> None:
     """List the latest decisions, newest first."""
     from headway.observe import DecisionFilter, all_decisions

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, document_of, plot_figure, render, renders, verb, written
+from headway.cli import Column, Output, RecordTable, Session, document_of, render, renders, verb, written
+from headway.kits.report import plot_figure
 from headway.nouns import Evidence, errors
 
 if TYPE_CHECKING:
@@ -44,13 +45,10 @@ def route(session: Session, out: Path | None, n: int, seed: int) -> int | None:
     from headway.kits.demo.planted import own_store
     from headway.kits.demo.routing import two_arms
     from headway.project import Project
-    from headway.settings import FILE
 
     folder = session.empty_folder(out, "route")
     own_store(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(SETTINGS, "utf-8")
-    session.folder = folder
+    session.new_project(folder, SETTINGS)
     world = two_arms()
     say = session.out
     say.note("Everything here is synthetic: the traffic comes from the sample world 'route', and no model is called.")

@@ -10,7 +10,7 @@ import click
 
 from headway.cli import OptionHook, Session
 from headway.kits.demo.planted import holds_project, prepare
-from headway.settings import FILE, Settings
+from headway.settings import Settings
 
 OWN_FOLDER = "headway-demo"
 
@@ -21,7 +21,7 @@ def _run(session: Session, values: dict[str, Any]) -> None:
     from headway.settings import load as load_settings
 
     notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]
-    unnamed = session.folder == Path() and not (session.folder / FILE).exists()
+    unnamed = session.folder == Path() and not session.declared
     if unnamed or holds_project(session.folder):
         session.folder = session.folder / OWN_FOLDER
         notes.append(f"It has a folder of its own, {session.folder.resolve()}: this one stays as it is.")

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, plot_figure, renders, verb, written
+from headway.cli import Output, Session, renders, verb, written
 from headway.files import open_regular
 from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
+from headway.kits.report import plot_figure
 from headway.nouns import errors, rfc3339
 
 if TYPE_CHECKING:

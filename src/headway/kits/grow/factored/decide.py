@@ -14,7 +14,7 @@ decision is drawn again, with that request's observation in its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,18 +23,7 @@ from headway.kits.grow.factored.masks import masks_from, masks_together, plain_m
 from headway.kits.grow.factored.memory import KeptMemory, fold_memory, memories, observation_of, recall
 from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
 from headway.kits.grow.factored.space import Factored, Masks
-from headway.nouns import (
-    Candidate,
-    Decision,
-    Detail,
-    DrawnAction,
-    DrawnHead,
-    Floats,
-    Situation,
-    errors,
-    ids,
-    most_apart,
-)
+from headway.nouns import Candidate, Decision, Detail, DrawnAction, DrawnHead, Floats, Situation, errors, ids
 from headway.observe import dumps, loads
 from headway.project import Ask, Considered, Opened, Serving
 from headway.settings import TaskSettings
@@ -312,8 +301,10 @@ def explain(project: Opened, decision: Decision) -> dict[str, Any]:
     return {"heads": {head.name: head for head in drawn}, "why": why, "asked_again": again}
 
 
-def replay(project: Opened, decision: Decision) -> tuple[DrawnAction, float, str]:
-    """The action drawn again from what is stored, the greatest difference of a probability of any head, and why."""
+def replay(
+    project: Opened, decision: Decision
+) -> tuple[DrawnAction, list[tuple[Sequence[float], Sequence[float]]], str]:
+    """The action drawn again from what is stored, its probabilities and each head's beside the stored ones, and why."""
     stored = loads(project.query.details(decision.id, KIT)[HEADS].decode())
     body = loads(project.query.config(decision.config_hash))
     acting = pipeline(project.servings, decision.task, body, decision.policy, decision.policy_hash)
@@ -329,11 +320,9 @@ def replay(project: Opened, decision: Decision) -> tuple[DrawnAction, float, str
     drawn, opinions = acting.act(observations, memory, masks, (decision.seed,))
     propensity = float(drawn.propensity[0])
     before, after = stored["probabilities"], _document(space, masks, drawn, stored["asked"])["probabilities"]
-    difference = max(
-        abs(propensity - decision.propensity),
-        *(most_apart(before.get(name, ()), after.get(name, ())) for name in {*before, *after}),
-    )
+    pairs = [(after.get(name, ()), before.get(name, ())) for name in {*before, *after}]
+    pairs.append(([propensity], [decision.propensity]))
     remembers = f" and remembers {steps} step{'' if steps == 1 else 's'}" if policy.memory_width else ""
     value = f"; it expects a return of {float(opinions.value[0]):.4g}" if policy.features else ""
     action = DrawnAction(action=space.name(drawn.actions[0].tolist()), propensity=propensity)
-    return action, difference, f"{acting.family} decides{remembers}{value}"
+    return action, pairs, f"{acting.family} decides{remembers}{value}"

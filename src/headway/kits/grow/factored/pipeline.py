@@ -17,7 +17,6 @@ from headway.kits.grow.factored.draw import Drawn, conditional, draw
 from headway.kits.grow.factored.masks import both, masks_together
 from headway.kits.grow.factored.space import Factored, FactoredOpinions, FactoredPolicy, Head, Masks, Observations
 from headway.nouns import Floats, PolicyRef, errors
-from headway.project import acting_floor
 
 if TYPE_CHECKING:
     from headway.kits.practice import Played
@@ -111,7 +110,7 @@ def pipeline(servings: Servings, task: str, body: Mapping[str, Any], ref: str, d
     )
     _, allowed = masks_together(space, body["masks"])
     if PolicyRef.parse(ref).built_in:
-        return FactoredPipeline(UniformHeads(space), acting_floor(body), allowed)
+        return FactoredPipeline(UniformHeads(space), servings.floor(body), allowed)
     policy: Any = servings.policy(task, body, ref, digest)
     other = getattr(policy, "space", None)
     if other is None or (other.heads, other.relevant) != (space.heads, space.relevant):
@@ -121,7 +120,7 @@ def pipeline(servings: Servings, task: str, body: Mapping[str, Any], ref: str, d
             code="other_heads",
             hint="Set `heads` and `needs` of the task to those that the policy practised with.",
         )
-    return FactoredPipeline(policy, acting_floor(body), allowed)
+    return FactoredPipeline(policy, servings.floor(body), allowed)
 
 
 def _sizes(space: Factored) -> str:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from headway.kits.grow.factored.space import Factored, Head
 from headway.nouns import Catalogue, errors
-from headway.settings import Setting, SettingsTable, quoted
+from headway.settings import Setting, SettingsTable
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _ACTS = Setting(acts=True)
@@ -67,7 +68,7 @@ def _needs(catalogue: Catalogue, table: SettingsTable, heads: _Heads) -> Mapping
     named = table.values.get("heads", table.values.get("world"))
     if isinstance(named, str):
         if "needs" in table:
-            raise table.error("needs", f"no value: heads = {quoted(named)} brings its own", None)
+            raise table.error("needs", f'no value: heads = "{named}" brings its own', None)
         return MappingProxyType(dict(_space_of(catalogue, table, named).needs))
     given = table.table("needs")
     needs = {choice: _names(table, ("needs", choice), used) for choice, used in given.items()}
@@ -100,7 +101,7 @@ def _space_of(catalogue: Catalogue, table: SettingsTable, name: str) -> Factored
     key = "heads" if "heads" in table else "world"
     spaces = catalogue.all("spaces")
     if name not in spaces:
-        known = " or ".join((_HEADS, *map(quoted, spaces)))
+        known = " or ".join((_HEADS, *(f'"{space}"' for space in spaces)))
         hint = errors.did_you_mean(name, spaces)
         if key == "world":
             raise table.missing("heads", _HEADS)
@@ -145,4 +146,5 @@ def _names(table: SettingsTable, keys: tuple[str, ...], value: object) -> tuple[
 def _known(table: SettingsTable, keys: tuple[str, ...], name: str, known: Iterable[str]) -> None:
     if name not in known:
         names = list(known)
-        raise table.error(keys, f"names among {', '.join(map(quoted, names))}", name, errors.did_you_mean(name, names))
+        listed = ", ".join(map(json.dumps, names))
+        raise table.error(keys, f"names among {listed}", name, errors.did_you_mean(name, names))

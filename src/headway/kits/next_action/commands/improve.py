@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, Verbs, keep_out_of_git, renders, verb, written
+from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb, written
 from headway.nouns import errors
-from headway.settings import FILE
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.forecasts import ForecastReport
@@ -50,8 +49,7 @@ def run(session: Session, names: tuple[str, ...], rounds: int | None, restart: b
     from headway.kits.next_action.improve.settings import improvers
 
     summary = ImproveSummary()
-    with session.project(create=(session.folder / FILE).is_file()) as project:
-        keep_out_of_git(project.home)
+    with session.project(create=session.declared) as project:
         chosen = list(dict.fromkeys(names)) or list(improvers(project.settings))
         if not chosen:
             raise errors.InvalidSettings(

@@ -42,16 +42,8 @@ class Brief:
     results: Sequence[dict[str, Any]]  # of earlier rounds
 
     def document(self) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "improver": self.improver,
-            "scope": settings.scope,
-            "metric": settings.metric,
-            "direction": settings.direction,
-            "files": list(self.paths),
-            "most_files": settings.most_files,
-            "results": list(self.results),
-        }
+        known = {name: getattr(self.settings, name) for name in ("scope", "metric", "direction", "most_files")}
+        return {"improver": self.improver, **known, "files": list(self.paths), "results": list(self.results)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, plot_figure, renders, task_argument, verb, written
-from headway.nouns import money
+from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb, written
+from headway.kits.report import plot_figure
 
 if TYPE_CHECKING:
     from headway.kits.offline.tradeoff import TradedSignals, Tradeoff, TradeoffPoint
@@ -104,16 +104,15 @@ def _curve(out: Output, curve: TradeoffCurve) -> None:
 
 
 def _points(quality: str, cost: str) -> RecordTable[tuple[str, TradeoffPoint]]:
-    from headway.reward import unit_of
+    from headway.reward import amount_text
 
-    unit = unit_of(cost)
     return RecordTable(
         Column.text("weight", lambda row: row[0]),
         Column.value(quality, lambda row: row[1].quality.value, 4),
         Column.text(
             "95%", lambda row: f"[{written.number(row[1].quality.low, 4)}, {written.number(row[1].quality.high, 4)}]"
         ),
-        Column.value(cost, lambda row: money(row[1].cost.value, unit) if unit else f"{row[1].cost.value:.6g}"),
+        Column.value(cost, lambda row: amount_text(cost, row[1].cost.value)),
         Column.text("chosen", lambda row: ", ".join(f"{arm} {share:.0%}" for arm, share in row[1].shares.items())),
     )
 
@@ -142,7 +141,7 @@ def _advise(
     weights: dict[str, float],
 ) -> None:
     """The weight to write into headway.toml, and what it means."""
-    from headway.reward import unit_of
+    from headway.reward import amount_text
 
     measure = curve.constants[curve.of]
     saved = 1.0 - chosen.cost.value / measure.cost.value if measure.cost.value else 0.0
@@ -160,8 +159,7 @@ def _advise(
     else:
         session.out.line(f"  subtract {worth.lstrip('-')} per unit of {signals.cost} in the reward function")
     if weight not in (0.0, inf):
-        unit = unit_of(signals.cost)
-        price = money(1.0 / weight, unit) + ("" if unit else f" of {signals.cost}")
+        price = amount_text(signals.cost, 1.0 / weight) + ("" if signals.unit else f" of {signals.cost}")
         session.out.line(f"One unit of {signals.quality} is then worth {price}.")
     session.next(f"headway learn {task}")
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import Explorer
+from headway.decide import Chooser
 from headway.kits.offline.cql.policy import QNetwork
 from headway.kits.offline.gradient import Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
@@ -344,5 +344,5 @@ def _first(q: Floats, offered: Any) -> Floats:
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
     wanted = asdict(changed("cql", CQLKnobs(), knobs))
-    Explorer.of(wanted["explore"])
+    Chooser(wanted)  # refuses an explorer that is none
     return wanted

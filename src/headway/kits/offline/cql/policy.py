@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import Arms, Explorer, Prices, confidences, damaged, explore, frozen, rounded, tensor
+from headway.decide import Arms, Chooser, damaged, rounded, tensor
 from headway.encode import Features
 from headway.kits.practice import Trunk
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
@@ -35,8 +35,20 @@ _LEAST, _LARGEST = 1e-9, 1e15
 class QNetwork:
     """The policy of the family `cql`. Immutable; safe from threads."""
 
-    __slots__ = ("_covariance", "_noise", "_prices", "_slope", "_usual", "arms", "encoder", "explorer", "features",
-                 "knobs", "members", "pessimism", "tensors")  # fmt: skip
+    __slots__ = (
+        "_covariance",
+        "_noise",
+        "_slope",
+        "_usual",
+        "arms",
+        "chooser",
+        "encoder",
+        "features",
+        "knobs",
+        "members",
+        "pessimism",
+        "tensors",
+    )  # fmt: skip
 
     family = "cql"
 
@@ -50,15 +62,14 @@ class QNetwork:
         covariance: Floats,
         scale: Floats,
         knobs: Mapping[str, Any],
-        explorer: Explorer,
+        chooser: Chooser,
         tensors: Mapping[str, Any],
     ) -> None:
         self.arms, self.features, self.encoder = arms, features, encoder
-        self.members, self.knobs, self.tensors, self.explorer = tuple(members), knobs, tensors, explorer
-        self._covariance = frozen(rounded(covariance, _HIDDEN_BITS))  # multiplied with φ, which is on a grid
+        self.members, self.knobs, self.tensors, self.chooser = tuple(members), knobs, tensors, chooser
+        self._covariance = rounded(covariance, _HIDDEN_BITS)  # multiplied with φ, which is on a grid
         self._noise, self._slope, self._usual = (float(value) for value in scale)
         self.pessimism = float(knobs.get("pessimism", 0.0))
-        self._prices = Prices(knobs)
 
     def opinions(
         self,
@@ -85,10 +96,7 @@ class QNetwork:
             variance[:, place] = side.sum(axis=1)
         np.maximum(variance, _LEAST, out=variance)
         deviation = np.sqrt(variance * self._noise + spread)
-        mean = self._prices.off(mean, candidates)
-        sure = confidences(mean * self._slope, deviation)
-        acting, _ = self.explorer.shape(Opinions(explore.greedy(mean), None, mean, deviation), seeds)
-        return Opinions(acting, sure, mean, deviation)
+        return self.chooser.opinions(mean, deviation, candidates, seeds, slope=self._slope)
 
     def values(self, x: Floats) -> Floats:
         """[row, arm]: Q of every known arm, minus the members' disagreement."""
@@ -134,8 +142,7 @@ def read(
     scale = tensor(tensors, "scale", 3, limit=_LARGEST)
     if (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any() or scale[0] < 0.0 or not 0.0 <= scale[1] <= 1.0:
         raise damaged("The bundle has a negative variance or an impossible slope", "bad_tensor")
-    Prices.check(knobs, "pessimism")
     return QNetwork(
         arms=arms, features=features, encoder=encoder, members=members, covariance=covariance, scale=scale,
-        knobs=knobs, explorer=Explorer.read(knobs), tensors=tensors,
+        knobs=knobs, chooser=Chooser.read(knobs, "pessimism"), tensors=tensors,
     )  # fmt: skip

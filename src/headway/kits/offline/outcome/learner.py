@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.decide import Explorer
+from headway.decide import Chooser
 from headway.encode import Features
 from headway.kits.offline.knobs import OutcomeKnobs
 from headway.kits.offline.transitions import Transitions, as_logged, read_log
@@ -148,7 +148,7 @@ def _values(
 
 def _wanted(knobs: Mapping[str, Any]) -> dict[str, Any]:
     wanted = asdict(changed("outcome", OutcomeKnobs(), knobs))
-    Explorer.of(wanted["explore"])
+    Chooser(wanted)  # refuses an explorer that is none
     return wanted
 
 

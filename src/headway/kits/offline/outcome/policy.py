@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.decide import Arms, Explorer, Prices, confidences, damaged, explore, frozen, rounded, tensor
+from headway.decide import Arms, Chooser, damaged, rounded, tensor
 from headway.encode import Features
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 
@@ -30,8 +30,18 @@ _LEAST, _LARGEST = 1e-12, 1e12
 class OutcomePolicy:
     """The policy of the family `outcome`. Immutable; safe from threads."""
 
-    __slots__ = ("_covariance", "_high", "_low", "_prices", "_weights", "arms", "encoder", "explorer", "features",
-                 "knobs", "tensors")  # fmt: skip
+    __slots__ = (
+        "_covariance",
+        "_high",
+        "_low",
+        "_weights",
+        "arms",
+        "chooser",
+        "encoder",
+        "features",
+        "knobs",
+        "tensors",
+    )  # fmt: skip
 
     family = "outcome"
 
@@ -46,14 +56,13 @@ class OutcomePolicy:
         low: float,
         high: float,
         knobs: Mapping[str, Any],
-        explorer: Explorer,
+        chooser: Chooser,
         tensors: Mapping[str, Any],
     ) -> None:
         self.arms, self.features, self.encoder = arms, features, encoder
-        self._weights, self._covariance = frozen(rounded(weights)), frozen(rounded(covariance))
+        self._weights, self._covariance = rounded(weights), rounded(covariance)
         self._low, self._high = low, high
-        self.knobs, self.explorer, self.tensors = knobs, explorer, tensors
-        self._prices = Prices(knobs)
+        self.knobs, self.chooser, self.tensors = knobs, chooser, tensors
 
     def opinions(
         self,
@@ -67,12 +76,9 @@ class OutcomePolicy:
         x = self.features.vectors(situations, self.encoder)
         columns = self.arms.columns(candidates)
         p = 0.5 + 0.5 * np.tanh(0.5 * (x @ self._weights[columns].T))
-        mean = self._prices.off(self._low + (self._high - self._low) * p, candidates)
-        asked = confidence or std or self.explorer.kind == "thompson"
+        asked = confidence or std or self.chooser.explorer.kind == "thompson"
         spread = self._deviations(x, columns.tolist(), p) if asked else None
-        sure = None if spread is None else confidences(mean, spread)
-        acting, _ = self.explorer.shape(Opinions(explore.greedy(mean), None, mean, spread), seeds)
-        return Opinions(acting, sure, mean, spread)
+        return self.chooser.opinions(self._low + (self._high - self._low) * p, spread, candidates, seeds)
 
     def _deviations(self, x: Floats, columns: list[int], p: Floats) -> Floats:
         variance = np.empty_like(p)
@@ -95,8 +101,7 @@ def read(
     low, high = tensor(tensors, "range", 2, limit=_LARGEST).tolist()
     if not low <= high or (np.diagonal(covariance, axis1=1, axis2=2) < 0.0).any():
         raise damaged("The bundle has a negative variance, or an empty range", "bad_tensor")
-    Prices.check(knobs)
     return OutcomePolicy(
         arms=arms, features=features, encoder=encoder, weights=weights, covariance=covariance, low=low, high=high,
-        knobs=knobs, explorer=Explorer.read(knobs), tensors=tensors,
+        knobs=knobs, chooser=Chooser.read(knobs), tensors=tensors,
     )  # fmt: skip

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, plot_figure, renders, verb, written
+from headway.cli import Output, Session, renders, verb, written
+from headway.kits.report import plot_figure
 from headway.nouns import errors
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
     """
     from headway.kits.prompts.practise_synthetic import STEPS, TRAIN, learn_mutations, store
     from headway.project import Project
-    from headway.settings import FILE
 
     folder = session.empty_folder(out, "mutate")
     say = session.out
@@ -54,9 +54,7 @@ def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, se
             f"{run.value:.3f} per held-out prompt, {run.share:.1%} of the optimum"
         )
     best = max(runs, key=lambda other: other.share)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(SETTINGS, "utf-8")
-    session.folder = folder
+    session.new_project(folder, SETTINGS)
     with Project(folder, seed=seed, source="synthetic") as project:
         policy = store(project, best)
     plot, missing = _draw(folder / "mutate.png", runs, best)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, plot_figure, renders, task_argument, verb, written
+from headway.cli import Output, Session, renders, task_argument, verb, written
+from headway.kits.report import plot_figure
 from headway.nouns import errors
 
 if TYPE_CHECKING:

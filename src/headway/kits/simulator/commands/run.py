@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, Verbs, known, renders, verb
+from headway.cli import Output, Session, Verbs, renders, verb
+from headway.kits.crews import crew_here
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
@@ -57,7 +58,7 @@ def run(
     from headway.kits.simulator.problem import read_problems
     from headway.kits.simulator.run import run_problems
 
-    crew = known().crew(workers, crew_name)
+    crew = crew_here(workers, crew_name)
     problems = read_problems(tasks)[:limit]
     path = out or tasks.with_name(f"{tasks.name.split('.')[0]}-{solver}.results.jsonl")
     again = f"headway sim run --tasks {quote(str(tasks))} --solver {solver}" + (f" --limit {limit}" if limit else "")

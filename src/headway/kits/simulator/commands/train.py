@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from headway.cli import OptionHook, Session, task_argument, verb
-from headway.kits.practice import acting_crew, practice_values, seeds_crew, show
+from headway.kits.crews import crew_here
+from headway.kits.practice import practice_values, show
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -62,7 +63,7 @@ def _practise(session: Session, values: dict[str, Any]) -> int:
         return _several(session, tasks, given, values["seeds"], values["workers"])
     named = f" --tasks {quote(str(tasks))}" if tasks is not None else ""
     begun = time.perf_counter()
-    crew = acting_crew(values["workers"])
+    crew = None if values["workers"] is None else crew_here(values["workers"])
     with session.project(create=True) as project:
         try:
             settings = sim_settings(project, given["task"], tasks, session.out.progress)
@@ -83,7 +84,7 @@ def _several(session: Session, tasks: Path | None, given: dict[str, Any], count:
     from headway.kits.practice import PractisedSeeds, practise_seeds
     from headway.kits.simulator.practise import sim_settings
 
-    first, crew = given.pop("seed"), seeds_crew(workers)
+    first, crew = given.pop("seed"), crew_here(workers)
     with session.project(create=True) as project:
         given["settings"] = sim_settings(project, given["task"], tasks, session.out.progress)
         done = practise_seeds(

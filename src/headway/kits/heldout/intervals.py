@@ -9,11 +9,11 @@ grow with the rows (Chamandy et al., 2012, for Poisson counts; the binning is ou
 from __future__ import annotations
 
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 
-from headway.prove.log import Floats
-from headway.prove.sequential import quantile
+from headway.nouns import Floats
 
 EXACT = 4_096
 BINS = 1_024
@@ -27,7 +27,7 @@ def normal(rows: Floats, level: float = 0.95) -> tuple[float, float]:
     if n < 2:
         return float("-inf"), float("inf")
     mean = float(rows.mean())
-    wide = quantile(0.5 + level / 2.0) * sqrt(float(rows.var(ddof=1)) / n)
+    wide = NormalDist().inv_cdf(0.5 + level / 2.0) * sqrt(float(rows.var(ddof=1)) / n)
     return mean - wide, mean + wide
 
 

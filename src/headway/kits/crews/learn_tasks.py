@@ -10,25 +10,13 @@ published is repeated without a trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headway.nouns import Crew, Progress, errors
 from headway.project import Project
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LearnShard:
-    """One task to learn."""
-
-    folder: Path
-    task: str
-    seed: int | None = None
-    knobs: Mapping[str, Any] = field(default_factory=dict)
-    trust: tuple[str, ...] = ()
-    mined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +32,19 @@ class LearnedTask:
 def learn_tasks(
     folder: Path, tasks: Sequence[str], crew: Crew, *, progress: Progress | None = None, **settings: Any
 ) -> Iterator[LearnedTask]:
-    """Learn each task; results in the order of the tasks. `settings` are those of a LearnShard."""
+    """Learn each task; results in the order of the tasks. `settings` are those of `Project.learn`."""
     with Project(folder) as project:
         for task in tasks:
             project.settle(task)  # in this order; what workers read is then fixed, whoever comes first
-    shards = [LearnShard(folder=folder.resolve(), task=task, **settings) for task in tasks]
-    return crew.map("headway.loop.learn_shards:learn_task", shards, what="learn", progress=progress)
+    shards = [(folder.resolve(), task, settings) for task in tasks]
+    return crew.map("headway.kits.crews.learn_tasks:learn_task", shards, what="learn", progress=progress)
 
 
-def learn_task(shard: LearnShard) -> LearnedTask:
+def learn_task(shard: tuple[Path, str, dict[str, Any]]) -> LearnedTask:
     """Learn one task; runs in a worker."""
+    folder, task, settings = shard
     try:
-        with Project(shard.folder) as project:
-            ref = project.learn(shard.task, seed=shard.seed, trust=shard.trust, mined=shard.mined, **dict(shard.knobs))
+        with Project(folder) as project:
+            return LearnedTask(task=task, policy=project.learn(task, **settings))
     except errors.HeadwayError as error:
-        return LearnedTask(task=shard.task, error=str(error), code=error.code)
-    return LearnedTask(task=shard.task, policy=ref)
+        return LearnedTask(task=task, error=str(error), code=error.code)

@@ -1,4 +1,4 @@
-"""`headway data`: delete what was recorded, permanently. The kit `data` counts, lists, imports and exports it."""
+"""`headway data delete` and `retain`: delete what was recorded, permanently."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import document_of, render, renders
-from headway.cli.times import parse_time
-from headway.cli.verbs import Session, Verbs, verb
+from headway.cli import Output, Session, Verbs, document_of, render, renders, verb
+from headway.kits.data.fields import parse_time
 from headway.nouns import errors
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group("data", cls=Verbs, examples=("headway data stats", "headway data import training-buffer.jsonl"))
 def data() -> None:
-    """Count, list, export and import what was recorded."""
+    """Count, list, export, import and delete what was recorded."""
 
 
 @verb(

@@ -1,4 +1,4 @@
-"""`headway rewards`: compute rewards again. The kit `raters` analyses them."""
+"""`headway rewards rescore`: compute rewards again after a change of their definition."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import renders
-from headway.cli.verbs import Session, Verbs, task_argument, verb
+from headway.cli import Output, Session, Verbs, renders, task_argument, verb
 
 
 @click.group("rewards", cls=Verbs, examples=("headway rewards analyze route", "headway rewards rescore route"))

@@ -15,14 +15,9 @@ from textwrap import fill
 from typing import NamedTuple
 
 from headway.nouns import Estimate, Verdict
-from headway.prove.page import Line, Page
+from headway.prove import Line, Page
 
 WIDTH = 100
-
-
-def page_as(form: str, verdict: Verdict | Page) -> str:
-    """The page as text, markdown or html."""
-    return {"text": text, "markdown": markdown, "html": html}[form](verdict)
 
 
 def text(verdict: Verdict | Page) -> str:
@@ -65,18 +60,18 @@ def markdown(verdict: Verdict | Page) -> str:
     """The page as Markdown; cells are escaped."""
     page = _page(verdict)
     parts = [
-        f"# {page.word.upper()}: {_md(page.title)}",
+        f"# {page.word.upper()}: {escaped(page.title)}",
         "",
-        f"**{_md(page.headline)}**",
+        f"**{escaped(page.headline)}**",
         "",
-        _md(page.summary),
+        escaped(page.summary),
         "",
-        *[f"- {_md(reason)}" for reason in page.reasons],
-        *([f"- Next: {_md(page.hint)}"] if page.hint else []),
+        *[f"- {escaped(reason)}" for reason in page.reasons],
+        *([f"- Next: {escaped(page.hint)}"] if page.hint else []),
     ]
     for title, facts in page.facts:
-        parts += ["", f"## {_md(title)}", "", "| | |", "|---|---|"]
-        parts += [f"| {_md(name)} | {_md(value)} |" for name, value in facts]
+        parts += ["", f"## {escaped(title)}", "", "| | |", "|---|---|"]
+        parts += [f"| {escaped(name)} | {escaped(value)} |" for name, value in facts]
     for title, lines in _tables(page):
         parts += ["", f"## {title}", ""]
         if title == page.earned:
@@ -85,17 +80,17 @@ def markdown(verdict: Verdict | Page) -> str:
                 estimate = line.estimate
                 assert estimate is not None
                 parts.append(
-                    f"| {_md(line.name)} | {estimate.value:+.3f} | {estimate.low:+.3f} to {estimate.high:+.3f} |"
+                    f"| {escaped(line.name)} | {estimate.value:+.3f} | {estimate.low:+.3f} to {estimate.high:+.3f} |"
                 )
         else:
             parts += ["| | check | |", "|---|---|---|"]
-            parts += [f"| {'✓' if line.ok else '✗'} | {_md(line.name)} | {_md(line.text)} |" for line in lines]
+            parts += [f"| {'✓' if line.ok else '✗'} | {escaped(line.name)} | {escaped(line.text)} |" for line in lines]
     if page.notes:
-        parts += ["", "## Note", "", *[f"- {_md(note)}" for note in page.notes]]
+        parts += ["", "## Note", "", *[f"- {escaped(note)}" for note in page.notes]]
     if page.counts:
-        parts += ["", "Counted: " + ", ".join(f"{count} {_md(name)}" for name, count in page.counts) + "."]
-    parts += ["", "## Method", "", _md(page.method), "", "## Recompute", ""]
-    parts += [f"- {_md(name)}: `{value.replace('`', chr(39))}`" for name, value in page.recompute]
+        parts += ["", "Counted: " + ", ".join(f"{count} {escaped(name)}" for name, count in page.counts) + "."]
+    parts += ["", "## Method", "", escaped(page.method), "", "## Recompute", ""]
+    parts += [f"- {escaped(name)}: `{value.replace('`', chr(39))}`" for name, value in page.recompute]
     return "\n".join(parts) + "\n"
 
 
@@ -200,7 +195,7 @@ def _rows(lines: list[Line]) -> str:
     return f"<table class='checks'>{''.join(rows)}</table>"
 
 
-def _md(value: str) -> str:
+def escaped(value: str) -> str:
     """Escape Markdown structure and HTML."""
     out = value.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     for mark in "|*_`[]#":

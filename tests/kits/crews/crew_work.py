@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.loop.crew import ProcessCrew
+from headway.kits.crews.processes import ProcessCrew
 from headway.nouns.errors import InvalidInput
 from headway.nouns.kit import load
-from headway.nouns.protocols import HeldCrew, Progress
+from headway.nouns.protocols import Crew, Progress
 
 
 def square(shard: int) -> int:
@@ -64,10 +64,10 @@ class MortalCrew(ProcessCrew):
         self, work: str, shards: Sequence[Any], *, what: str = "", progress: Progress | None = None
     ) -> Iterator[Any]:
         mortal = [(self.folder, number, work, shard) for number, shard in enumerate(shards)]
-        return super().map("tests.loop.crew_work:killed_once", mortal, what=what, progress=progress)
+        return super().map("tests.kits.crews.crew_work:killed_once", mortal, what=what, progress=progress)
 
     @contextmanager
-    def held(self) -> Iterator[HeldCrew]:
+    def held(self) -> Iterator[Crew]:
         with super().held() as crew:
             yield MortalHeldCrew(crew, self.folder)
 
@@ -79,7 +79,7 @@ class MortalCrew(ProcessCrew):
 class MortalHeldCrew:
     """The same for workers that stay, in the third call of `map`: until then they have kept something to lose."""
 
-    def __init__(self, crew: HeldCrew, folder: Path) -> None:
+    def __init__(self, crew: Crew, folder: Path) -> None:
         self.workers, self.folder, self._crew, self._calls = crew.workers, folder, crew, 0
 
     def map(
@@ -88,7 +88,7 @@ class MortalHeldCrew:
         self._calls += 1
         if self._calls == 3:
             shards = [(self.folder, number, work, shard) for number, shard in enumerate(shards)]
-            work = "tests.loop.crew_work:killed_once"
+            work = "tests.kits.crews.crew_work:killed_once"
         return self._crew.map(work, shards, what=what, progress=progress)
 
 

@@ -7,11 +7,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from headway.loop.crew import ProcessCrew
-from headway.loop.learn_shards import learn_tasks
+from headway.kits.crews.learn_tasks import learn_tasks
+from headway.kits.crews.processes import ProcessCrew
 from headway.project import Project
 from tests.cli.terminal import headway
-from tests.loop.crew_work import MortalCrew
+from tests.kits.crews.crew_work import MortalCrew
 
 TASKS = ("route", "reply", "rank")
 TOML = "".join(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, plot_figure, renders, task_argument, verb, written
+from headway.cli import Column, Output, RecordTable, Session, renders, task_argument, verb, written
+from headway.kits.report import plot_figure
 from headway.nouns import SOURCES
 from headway.observe import LEADS, STATUSES, Database, Query, decode_candidates
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from headway.prove import intervals
+from headway.kits.heldout import intervals
 
 
 def test_a_normal_interval_is_the_textbook_one() -> None:

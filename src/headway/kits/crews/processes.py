@@ -23,13 +23,13 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from headway.client import exit_words
-from headway.nouns import HeldCrew, Progress, errors
+from headway.nouns import Catalogue, Crew, Progress, errors
 
 MOST_WORKERS = 256
 _ATTEMPTS = 3  # of a shard whose worker dies
@@ -55,7 +55,7 @@ class ProcessCrew:
             yield from workers.map(work, shards, what=what, progress=progress)
 
     @contextmanager
-    def held(self) -> Iterator[HeldCrew]:
+    def held(self) -> Iterator[Crew]:
         """The same workers for several calls of `map`; the shard of a number goes to the same worker each time."""
         with _Workers(self.workers, keep=True) as workers:
             yield workers
@@ -114,6 +114,9 @@ class _Workers:
                 if worker.number is not None:  # interrupted: nobody waits for it
                     self._end(connection)
 
+    def held(self) -> AbstractContextManager[Crew]:
+        return nullcontext(self)
+
     def _finished(self) -> list[tuple[int, Any]]:
         """Wait until at least one worker has something to say; the shards that are done, with their results."""
         self._start_missing()
@@ -128,7 +131,8 @@ class _Workers:
                 continue
             self._busy[connection].number = None
             if not ok:
-                raise _error(result)
+                kind, message, more = result
+                raise kind(message, **more)
             if number is not None:
                 done.append((number, result))
             self._give(connection)
@@ -145,7 +149,7 @@ class _Workers:
         with theirs:
             process = subprocess.Popen(
                 # -P: a module in the current folder must not replace one of Python's
-                [sys.executable, "-P", "-m", "headway.client.parent", str(self._pipe), "headway.loop.crew_worker",
+                [sys.executable, "-P", "-m", "headway.client.parent", str(self._pipe), "headway.kits.crews.worker",
                  str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -194,8 +198,8 @@ class _Workers:
         return worker.process.wait()
 
 
-def _error(told: tuple[str, str, str, str]) -> Exception:
-    """What a worker raised: our own errors as they were, others with their traceback."""
-    name, message, code, hint = told
-    kind = errors.error_class(name)
-    return RuntimeError(message) if kind is None else kind(message, code=code, hint=hint)
+def crew(kits: Catalogue, workers: int | None = None, name: str = "processes") -> Crew:
+    """Workers for many shards, two by default: processes of this machine, or what a kit adds under that name."""
+    build = kits.load(kits.look_up("crews", name, called="crew", code="unknown_crew"))
+    made: Crew = build(2 if workers is None else workers)
+    return made

@@ -6,12 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from headway.kits.report import pages as report
+from headway.kits.report.pages import curve_svg
 from headway.nouns.evidence import Verdict
 from headway.promote.gate import verdict
-from headway.prove import report
 from headway.prove.about import About
 from headway.prove.evidence import from_log
-from headway.prove.report import curve_svg
 from tests.prove.logs import small_log
 
 ABOUT = About(

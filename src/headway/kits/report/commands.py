@@ -10,9 +10,7 @@ from typing import Any
 
 import click
 
-from headway.cli.output import Output
-from headway.cli.show import document_of, renders
-from headway.cli.verbs import Session, task_argument, verb
+from headway.cli import Output, Session, document_of, renders, task_argument, verb
 from headway.files import write_whole
 from headway.nouns import TaskWorth, Verdict, errors
 
@@ -32,8 +30,8 @@ def report(session: Session, task: str, policy: str | None, html_file: Path | No
     It is about the candidate, or else about what made the current policy current. The page shows stored evidence;
     `headway prove` computes new evidence.
     """
+    from headway.kits.report import pages
     from headway.project import learned_text, task_evidence, task_worth
-    from headway.prove import report as pages
 
     with session.project() as project:
         settings = project.settings.task(task)
@@ -88,7 +86,7 @@ class VerdictPage:
 
 @renders(VerdictPage)
 def _page(out: Output, page: VerdictPage) -> None:
-    from headway.prove import report as pages
+    from headway.kits.report import pages
 
     out.line(page.worth.text, style="bold")
     if not page.written:

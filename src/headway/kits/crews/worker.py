@@ -1,13 +1,14 @@
-"""One worker of a crew: `python -m headway.loop.crew_worker FD`. It works on shards until the other end closes."""
+"""One worker of a crew: `python -m headway.kits.crews.worker FD`. It works on shards until the other end closes."""
 
 from __future__ import annotations
 
 import sys
 import traceback
 from multiprocessing.connection import Connection
+from pkgutil import resolve_name
 from typing import Any
 
-from headway.nouns import errors, load
+from headway.nouns import errors
 
 
 def main() -> None:
@@ -22,11 +23,11 @@ def main() -> None:
 
 def _result(work: str, shard: Any) -> tuple[bool, Any]:
     try:
-        return True, load(work)(shard)
+        return True, resolve_name(work)(shard)
     except errors.HeadwayError as error:
-        return False, (type(error).__name__, error.message, error.code, error.hint)
+        return False, (type(error), error.message, {"code": error.code, "hint": error.hint})
     except Exception:  # noqa: BLE001  (it is raised again in the parent)
-        return False, ("", traceback.format_exc(), "", "")
+        return False, (RuntimeError, traceback.format_exc(), {})
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from headway.loop.crew import ProcessCrew
+from headway.kits.crews.processes import ProcessCrew, crew
 from headway.nouns.errors import InvalidInput, Unavailable, UnknownName
 from headway.nouns.kit import catalogue
 from tests.loop.running import until
 
-WORK = "tests.loop.crew_work"
+WORK = "tests.kits.crews.crew_work"
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_ending_the_iteration_ends_the_workers(tmp_path: Path) -> None:
 
 def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    code = f"from headway.loop.crew import ProcessCrew; list(ProcessCrew(1).map('{WORK}:waits', [{str(mark)!r}]))"
+    code = f"from headway.kits.crews.processes import *; list(ProcessCrew(1).map('{WORK}:waits', [{str(mark)!r}]))"
     parent = subprocess.Popen([sys.executable, "-c", code])
     until(lambda: mark.exists() and bool(mark.read_text()), "the worker")
     worker = int(mark.read_text())
@@ -99,9 +99,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_crew_is_found_by_name() -> None:
-    assert catalogue().crew(2).workers == 2
+    assert crew(catalogue(), 2).workers == 2
     with pytest.raises(UnknownName) as caught:
-        catalogue().crew(2, "proceses")
+        crew(catalogue(), 2, "proceses")
     assert (caught.value.code, "processes" in caught.value.hint) == ("unknown_crew", True)
 
 
