@@ -20,8 +20,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from headway.kits.heldout import bootstrap, normal
 from headway.nouns import Estimate, Floats, errors
-from headway.prove import Log, bootstrap, normal
+from headway.prove import Log
 from headway.prove.display import cross_fitted, effective_size, terms
 from headway.prove.spread import ScoreSpread
 

@@ -78,7 +78,7 @@ RULES = [{"when": "x0 > 0.5", "use": "blue"}, {"when": "x1 > 0.5", "use": "green
     [
         baseline("uniform@0"),
         baseline("fixed@0", arm="green"),
-        baseline("rules@0", rules=RULES, default="red", actions=ARMS, known=["x0", "x1", "x2"]),
+        baseline("rules@0", rules=RULES, default="red", actions=ARMS),
     ],
     ids=lambda policy: policy.family,
 )

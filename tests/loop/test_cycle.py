@@ -77,28 +77,6 @@ def test_a_cycle_is_a_job_with_its_result_and_a_page(tmp_path, watching):
     assert html.count("<main>") == html.count("</main>") == 1
 
 
-def test_a_page_shows_what_people_wrote_as_text(tmp_path, watching):
-    from headway.loop import pages
-    from headway.loop.cycle import CycleResult
-
-    done = CycleResult(task="route", notes=["<script>alert(1)</script> **bold** [x](y)"])
-    name = pages.write(tmp_path / "reports", 7, done, at=0.0, took_s=0.1)
-    assert "<script>" not in (tmp_path / "reports" / f"{name}.html").read_text("utf-8")
-    markdown = (tmp_path / "reports" / f"{name}.md").read_text("utf-8")
-    assert "<script>" not in markdown
-    assert r"\*\*bold\*\* \[x\](y)" in markdown
-
-
-def test_old_pages_are_deleted(tmp_path, monkeypatch):
-    from headway.loop import pages
-    from headway.loop.cycle import CycleResult
-
-    monkeypatch.setattr(pages, "KEPT", 3)
-    for number in range(1, 6):
-        pages.write(tmp_path, number, CycleResult(task="route"), at=0.0, took_s=0.1)
-    assert [path.name for path in sorted(tmp_path.glob("*.md"))] == [f"cycle-{n:06d}-route.md" for n in (3, 4, 5)]
-
-
 def test_one_task_that_fails_does_not_stop_the_others(tmp_path, watching):
     watch = watching(
         AUTO + '[tasks.early]\nactions = ["small", "large"]\nencoder = "minilm"\n'

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from headway.nouns.forecast import VerdictForecast
+if TYPE_CHECKING:
+    from headway.nouns.forecast import VerdictForecast  # which needs datetime: `import headway` takes a tenth less
 
 _UNITS = {"log": "decisions", "preference": "comparisons", "world": "episodes", "heldout": "held-out rows"}
 CLIPPING = "clipping"  # the check that fails if rewards were cut to the range in favour of the candidate

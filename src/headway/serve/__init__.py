@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from headway.serve.state import Server as Server
     from headway.serve.wire import (
         Candidates as Candidates,
-        Name as Name,
         State as State,
         Text as Text,
         described as described,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from headway.kits.audit.evidence import Method, RunningEstimates, rows
-from headway.prove import display as core, normal
+from headway.kits.heldout import normal
+from headway.prove import display as core
 from tests.prove.logs import small_log
 
 REWARD = np.array([1.0, 0.0, 1.0, 0.5])

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Meta
 
 from headway.nouns import errors
-from headway.serve import Call, Name, State, strict
+from headway.serve import Call, strict
 
 Body = dict[str, msgspec.Raw]  # values keep the client's bytes
 _END, _ROOM = 10_000, 5_000
@@ -38,8 +38,8 @@ class RequestOptions(strict):
     """The options for Headway itself, which a request carries under the key `headway`."""
 
     role: Annotated[str, Meta(max_length=200)] = ""
-    episode: Name | None = None
-    state: State | None = None
+    episode: str | None = None
+    state: dict[str, Any] | None = None  # the project checks it
     idempotency_key: Annotated[str, Meta(max_length=200)] = ""
     request_id: Annotated[str, Meta(max_length=200)] = ""
 
