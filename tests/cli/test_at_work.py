@@ -36,6 +36,7 @@ class Screen(io.StringIO):
         return written
 
 
+@pytest.mark.kits("*")
 def test_every_command_says_that_it_works_except_those_that_wait_for_their_user() -> None:
     verbs = {path: command for path, command, _ in commands() if isinstance(command, Verb)}
     assert {path for path, command in verbs.items() if command.waits} == WAITING

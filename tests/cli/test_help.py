@@ -110,7 +110,7 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
         (["lern"], "learn"),
         (["rolback", "route"], "rollback"),
         (["data", "stat"], "stats"),
-        (["rewards", "x"], "rescore"),
+        pytest.param(["rewards", "x"], "rescore", marks=pytest.mark.kits("raters")),
     ],
 )
 def test_an_unknown_command_suggests_the_nearest_one(words: list[str], nearest: str) -> None:
