@@ -9,6 +9,6 @@ nouns.
 # In the order in which their families, formats and commands are listed; a kit comes after those that it needs.
 BUILT_IN = (
     "models", "runs", "reply", "sandbox", "postgres", "backup", "heldout", "report", "data", "raters", "formats",
-    "audit", "crews", "practice", "prompts", "offline", "otel", "proxy", "alerts", "next_action", "agents", "simulator",
+    "otel", "audit", "crews", "practice", "prompts", "offline", "proxy", "alerts", "next_action", "agents", "simulator",
     "grow", "demo",
 )  # fmt: skip

@@ -61,6 +61,8 @@ def test_a_log_without_propensities_is_told_what_is_missing_and_how_to_add_it(pr
         "langfuse": 'metadata={"action": model, "propensity": probability}',
         "growthbook": "--propensity 0=0.9 --propensity 1=0.1",
         "tensorzero": "tensorzero.toml",
+        "semantic-router": "--where selection_method=random --propensity 0.5",
+        "otlp": "headway.candidates and headway.probabilities",
         "openai": 'metadata={"propensity": "0.8"}',
         "columns": "--propensity COLUMN",
     }

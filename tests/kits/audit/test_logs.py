@@ -257,3 +257,57 @@ def test_the_weights_of_a_contextual_bandit_are_propensities(tmp_path: Path) -> 
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     audit = audit_files([path])
     assert (audit.shape.name, audit.state, audit.missing) == ("growthbook", "better", ())
+
+
+def test_spans_of_the_sdk_are_read_in_every_json_of_them(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+    from google.protobuf.json_format import MessageToDict
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    provider, made = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(made))
+    draw = random.Random(5)
+    for number in range(40):
+        drawn = [0.7, 0.3]
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": draw.choices(["a", "b"], drawn)[0],
+            "headway.candidates": ["a", "b"],
+            "headway.probabilities": drawn,
+            "gen_ai.usage.cost": number / 1000,
+        }
+        with provider.get_tracer("app").start_as_current_span("chat", attributes=attributes) as span:
+            result = {"gen_ai.evaluation.name": "solved", "gen_ai.evaluation.score.value": number % 2}
+            span.add_event("gen_ai.evaluation.result", result)
+    request = encode_spans(made.get_finished_spans())
+    camel, snake = MessageToDict(request), MessageToDict(request, preserving_proto_field_name=True)
+    hexed = MessageToDict(request)
+    for one, span in zip(hexed["resourceSpans"][0]["scopeSpans"][0]["spans"], made.get_finished_spans(), strict=True):
+        context = span.get_span_context()
+        assert context is not None
+        one["traceId"], one["spanId"] = f"{context.trace_id:032x}", f"{context.span_id:016x}"
+    logs = [read(lines(tmp_path / f"{name}.jsonl", form)) for name, form in (("c", camel), ("s", snake), ("h", hexed))]
+    for log in logs:
+        assert (log.shape.name, log.arms, len(log), log.reward_name) == ("otlp", ("a", "b"), 40, "solved")
+        assert log.propensity is not None
+        assert set(log.propensity.tolist()) == {0.7, 0.3}
+        assert sorted(log.reward.tolist()) == [0.0] * 20 + [1.0] * 20
+        np.testing.assert_array_equal(log.action, logs[0].action)
+    cost = read([tmp_path / "h.jsonl"], reward="cost_usd", lower_is_better=True)
+    assert sorted(-cost.reward) == [number / 1000 for number in range(40)]
+
+
+def test_a_span_that_cannot_be_used_is_named_and_the_others_of_its_line_stay(tmp_path: Path) -> None:
+    paths, _ = write_log("otlp", tmp_path, uplift=0.0, rows=10, seed=1)
+    document = json.loads(paths[0].read_text())
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans[0]["traceId"] = "0" * 32
+    del spans[2]["attributes"][1]  # the model
+    lines(paths[0], document)
+    with pytest.raises(InvalidInput, match=r"traces\.jsonl line 1: a span cannot be used: trace id '0000"):
+        read(paths)
+    log = read(paths, skip_invalid=True)
+    assert (len(log), log.counts["invalid"]) == (8, 2)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-PROGRAMS = ("litellm", "langfuse", "growthbook", "tensorzero", "openai", "columns")
+PROGRAMS = ("litellm", "langfuse", "growthbook", "tensorzero", "semantic-router", "otlp", "openai", "columns")
 EXPERIMENTS = ("growthbook", "tensorzero")
 LIKES = 0.8  # the router's probability of its preferred action
 EARNED = 0.6
@@ -181,5 +181,71 @@ def _tensorzero(folder: Path, treated: Any, solved: Any) -> list[Path]:
     return [_jsonl(folder / "inferences.jsonl", inferences), _jsonl(folder / "feedback.jsonl", feedback)]
 
 
-_ROUTERS = {"litellm": _litellm, "langfuse": _langfuse, "openai": _openai, "columns": _columns}
+def _semantic_router(folder: Path, large: Any, solved: Any, known: list[float | None]) -> list[Path]:
+    rows = [
+        {
+            "id": f"replay-{place}",
+            "timestamp": _iso(place),
+            "request_id": f"req-{place}",
+            "decision": "route",
+            "decision_tier": 1,
+            "selected_model": _model(big),
+            "selection_method": "custom",
+            "lifecycle_state": "completed",
+            "learning": {"adaptation": {"strategy": "routing_sampling", "sampling": {"used": True}}},
+            "route_diagnostics": {"annotations": {"propensity": p}} if p else {},
+            "outcomes": [
+                {"timestamp": _iso(place + 5), "source": "user", "target": "model", "verdict": "x", "score": float(won)}
+            ],
+            "actual_cost": 0.004 if big else 0.0004,
+        }
+        for place, (big, won, p) in enumerate(zip(large.tolist(), solved.tolist(), known, strict=True))
+    ]
+    return [_jsonl(folder / "replay.jsonl", rows)]
+
+
+def _attributes(**values: Any) -> list[dict[str, Any]]:
+    def value(given: Any) -> dict[str, Any]:
+        if isinstance(given, list):
+            return {"arrayValue": {"values": [value(one) for one in given]}}
+        return {"stringValue" if isinstance(given, str) else "doubleValue": given}
+
+    return [{"key": name.replace("__", "."), "value": value(given)} for name, given in values.items()]
+
+
+def _otlp(folder: Path, large: Any, solved: Any, known: list[float | None]) -> list[Path]:
+    """Two files of a collector: spans that carry the draw, and results of an evaluation as log records."""
+    spans, records = [], []
+    for place, (big, won, p) in enumerate(zip(large.tolist(), solved.tolist(), known, strict=True)):
+        where = {"traceId": f"{place + 1:032x}", "spanId": f"{place + 1:016x}"}
+        at = int(START + place) * 10**9
+        other = round(1.0 - (p or 0.0), 12)
+        drawn = {
+            "headway__candidates": [_model(big), _model(not big)],
+            "headway__probabilities": [p, other],
+        }
+        named = _attributes(gen_ai__operation__name="chat", gen_ai__request__model=_model(big), **(drawn if p else {}))
+        times = {"startTimeUnixNano": str(at), "endTimeUnixNano": str(at + 10**9)}
+        spans += [
+            {**where, **times, "name": "chat", "attributes": named},
+            {**where, **times, "spanId": f"{place + 1:015x}f", "name": "agent", "attributes": []},
+        ]
+        told = _attributes(gen_ai__evaluation__name="solved", gen_ai__evaluation__score__value=float(won))
+        result = {"eventName": "gen_ai.evaluation.result", "timeUnixNano": str(at + 5 * 10**9), "attributes": told}
+        records.append({**where, **result})
+    lines = range(0, len(spans), 512)
+    traces = [{"resourceSpans": [{"scopeSpans": [{"spans": spans[at : at + 512]}]}]} for at in lines]
+    logs = [{"resourceLogs": [{"scopeLogs": [{"logRecords": records[at : at + 512]}]}]} for at in lines]
+    logs = [one for one in logs if one["resourceLogs"][0]["scopeLogs"][0]["logRecords"]]
+    return [_jsonl(folder / "traces.jsonl", traces), _jsonl(folder / "logs.jsonl", logs)]
+
+
+_ROUTERS = {
+    "semantic-router": _semantic_router,
+    "otlp": _otlp,
+    "litellm": _litellm,
+    "langfuse": _langfuse,
+    "openai": _openai,
+    "columns": _columns,
+}
 _EXPERIMENTS = {"growthbook": _growthbook, "tensorzero": _tensorzero}

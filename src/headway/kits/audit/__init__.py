@@ -1,6 +1,6 @@
 """audit — is the router in this log really better? For logs of other programs, without a project.
 
-Takes: log files of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI, or any table.   Gives: a verdict on one page.
+Takes: log files of LiteLLM, Langfuse, GrowthBook and others, traces, or any table.   Gives: a verdict on one page.
 Never: invents a propensity, stores anything, needs a project.
 May import: cli, promote, prove, observe, files, nouns.
 """
@@ -9,8 +9,8 @@ from headway.nouns import Command, Kit
 
 KIT = Kit(
     name="audit",
-    summary="Audit a log of LiteLLM, Langfuse, GrowthBook, TensorZero, OpenAI or any table, without a project.",
-    needs=("data", "heldout", "report"),
+    summary="Audit a log of LiteLLM, Langfuse, GrowthBook and others, traces, or any table, without a project.",
+    needs=("data", "heldout", "otel", "report"),
     commands={
         "audit": Command("headway.kits.audit.commands.audit:audit", "Is the router in this log really better?"),
     },

@@ -13,6 +13,7 @@ from typing import Any
 from headway.kits.audit.options import AuditOptions
 from headway.kits.audit.shape import SHAPES, LogShape, first_of, look
 from headway.kits.data import Problem, Wrong, kind_of, parsed_time, rows_of, shown
+from headway.kits.otel import exported_rows, is_export
 from headway.nouns import errors
 
 # A reward model's estimates: of the logged action, of the audited policy (Σ_a π(a) q(a)), and of the other policy
@@ -77,7 +78,7 @@ def guess(paths: Sequence[Path]) -> LogShape:
 
 def fields_of(paths: Sequence[Path]) -> set[str]:
     """The fields of the first rows."""
-    first = (item for path in paths for item in islice(rows_of(path), _SAMPLE))
+    first = (item for path in paths for item in islice(_read(path), _SAMPLE))
     return {name for item in first if not isinstance(item, Problem) for name in _paths(item[1])}
 
 
@@ -86,7 +87,7 @@ def read_rows(paths: Sequence[Path], shape: LogShape, options: AuditOptions, col
     rows, seen = LogRows(), set[str]()
     for path in paths:
         word = "row" if kind_of(path) == "parquet" else "line"
-        for item in rows_of(path):
+        for item in _read(path):
             try:
                 if isinstance(item, Problem):
                     raise Wrong(item.field, item.message, item.cure)
@@ -98,6 +99,22 @@ def read_rows(paths: Sequence[Path], shape: LogShape, options: AuditOptions, col
                     raise _invalid(place, wrong) from None
                 rows.skipped.append(f"{place}: {wrong.message}")
     return rows
+
+
+def _read(path: Path) -> Iterator[tuple[int, Mapping[str, Any]] | Problem]:
+    """The rows of a file with their lines; a line of a collector's file holds many spans."""
+    for item in rows_of(path):
+        if isinstance(item, Problem) or not is_export(item[1]):
+            yield item
+            continue
+        try:
+            for row in exported_rows(item[1]):
+                if isinstance(row, str):
+                    yield Problem(item[0], "span", f"a span cannot be used: {row}.")
+                else:
+                    yield item[0], row
+        except errors.InvalidInput as error:
+            yield Problem(item[0], "span", error.message, error.hint or "")
 
 
 def _invalid(place: str, wrong: Wrong) -> errors.InvalidInput:

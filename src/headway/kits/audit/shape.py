@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headway.files import read_regular
+from headway.kits.otel import is_export
 
 Row = Mapping[str, Any]
 
@@ -122,15 +123,19 @@ def _openai(row: Row) -> bool:
 
 
 _ROWS: Mapping[str, Callable[[Row], bool]] = {
+    "otlp": is_export,
     "tensorzero": lambda row: "variant_name" in row or "target_id" in row,
     "growthbook": _growthbook,
     "langfuse": _langfuse,
     "litellm": _litellm,
+    "semantic-router": lambda row: "selected_model" in row and ("lifecycle_state" in row or "decision_tier" in row),
     "lynkr": lambda row: "propensity" in row and "candidates" in row and "provider" in row and "model" in row,
     "openai": _openai,
     "columns": lambda _row: True,
 }
 _OUTCOMES: Mapping[str, Callable[[Row], bool]] = {
+    "otlp": lambda row: "value" in row and "action" not in row,
+    "semantic-router": lambda row: "selected_model" not in row,
     "tensorzero": lambda row: "target_id" in row,
     "growthbook": lambda row: not _growthbook(row),
     "langfuse": _score,

@@ -3,6 +3,7 @@
 spans.py                    what we emit
 door.py, ingest.py          /v1/traces and /v1/logs: what others emit, as decisions and signals
 otlp.py, conventions.py     how it is written, and what it means; [traces]
+exported.py                 files that a collector wrote, as the rows of a table
 
 Takes: rows that became durable, calls of upstreams; OTLP requests of keys with the scope `ingest`.
 Gives: spans and log events, to a collector or to the process's own provider; decisions, signals.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from headway.nouns import Kit, door
 
 if TYPE_CHECKING:
+    from headway.kits.otel.exported import exported_rows as exported_rows, is_export as is_export
     from headway.kits.otel.spans import CallSpan as CallSpan, Spans as Spans
 else:
     __all__, __getattr__ = door(__name__)

@@ -79,15 +79,13 @@ def is_decision(span: Span, wanted: TraceSettings) -> bool:
 def record_of(span: Span, wanted: TraceSettings, settings: Settings, *, id: str, key: str) -> Record:
     """The decision of a span, sent with this API key; Wrong says what it lacks."""
     has = span.attributes
-    action = checked_text("action", str(_first(has, (*wanted.action, *_NAMES["action"])) or ""), 200)
-    if not action:
-        raise Wrong("action", "it names no model", "Name the attribute: [traces] action.")
+    action = action_of(span, wanted)
     named = has.get("headway.task") or has.get(wanted.task_from) or wanted.task
     task = settings.task(str(named)[:200])
     upstream = next((one for one in settings.upstreams.values() if one.model == action), None)
     if upstream is not None and action not in task.actions:
         action = upstream.name
-    candidates, probabilities = _drawn(has, action)
+    candidates, probabilities = drawn_on(has, action)
     if not candidates:
         others = task.actions if action in task.actions else (action,)
         candidates = tuple(Candidate(name) for name in others)
@@ -114,6 +112,14 @@ def record_of(span: Span, wanted: TraceSettings, settings: Settings, *, id: str,
             for name, value in measured.items()
         ),
     )
+
+
+def action_of(span: Span, wanted: TraceSettings) -> str:
+    """What was chosen."""
+    action = checked_text("action", str(_first(span.attributes, (*wanted.action, *_NAMES["action"])) or ""), 200)
+    if not action:
+        raise Wrong("action", "it names no model", "Name the attribute: [traces] action.")
+    return action
 
 
 def measured_of(span: Span, wanted: TraceSettings, upstream: Upstream | None) -> dict[str, float]:
@@ -172,7 +178,7 @@ def decision_named(has: Mapping[str, Any]) -> str:
     return ""
 
 
-def _drawn(has: Mapping[str, Any], action: str) -> tuple[tuple[Candidate, ...], tuple[float, ...] | None]:
+def drawn_on(has: Mapping[str, Any], action: str) -> tuple[tuple[Candidate, ...], tuple[float, ...] | None]:
     """The candidates and their probabilities, of a span that says both."""
     names, chances = has.get("headway.candidates"), has.get("headway.probabilities")
     if not isinstance(names, list) or not isinstance(chances, list):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from headway.kits.audit.audit import Audit
 
 NOT_BETTER = 3
-FORMATS = ("litellm", "langfuse", "growthbook", "tensorzero", "lynkr", "openai", "columns")
+FORMATS = (
+    "litellm", "langfuse", "growthbook", "tensorzero", "lynkr", "semantic-router", "otlp", "openai", "columns",
+)  # fmt: skip
 
 
 @verb(
