@@ -1501,6 +1501,8 @@ export interface Routes {
   "GET /v1/evidence/{evidence}/verdict": { path: { evidence: string }; query: Empty; body: undefined; answer: VerdictAnswer };
   /** The running experiment of each task, or else its last one: progress, expected end and verdict so far. */
   "GET /v1/experiments": { path: Empty; query: { task?: string }; body: undefined; answer: ExperimentsAnswer };
+  /** A coding agent's event after a shell command; whether tests passed or a change was kept becomes a signal. */
+  "POST /v1/hooks/{task}": { path: { task: string }; query: Empty; body: unknown; answer: Record<string, unknown> };
   /** The improvers of this project. */
   "GET /v1/improve": { path: Empty; query: Empty; body: undefined; answer: ImproversAnswer };
   /** The rounds of an improver: kept, reverted, failed and refused proposals, with the reason of each. */

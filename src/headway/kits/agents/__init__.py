@@ -2,7 +2,7 @@
 
 Takes: MCP calls, hook events.   Gives: decisions, signals.
 Never: keeps the text of a hook event: only numbers, tool names and ids are read.
-May import: cli, loop, project, settings, reward, observe, files, nouns.
+May import: serve, cli, loop, project, settings, reward, observe, files, nouns.
 """
 
 from headway.nouns import Command, Kit
@@ -11,6 +11,7 @@ KIT = Kit(
     name="agents",
     summary="Coding agents: MCP tools, and hooks as signals.",
     needs=("next_action",),
+    routes=("headway.kits.agents.routes",),
     commands={
         "mcp": Command("headway.kits.agents.commands.mcp:mcp", "Offer the project to a coding agent as tools."),
         "connect": Command(

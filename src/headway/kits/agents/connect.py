@@ -22,6 +22,7 @@ from headway.nouns import errors
 
 _LARGEST = 16 << 20
 _EVENTS = ("PostToolUse", "PostToolUseFailure")
+_URL = "/v1/hooks/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,15 @@ class ConfigFile:
     ours: str  # only our part, to print
 
 
-def claude(folder: Path, server: list[str], hook: str) -> list[ConfigFile]:
+def claude(folder: Path, server: list[str], hook: dict[str, Any]) -> list[ConfigFile]:
     """`.mcp.json` and the hooks of `.claude/settings.json`."""
-    return [_servers(folder / ".mcp.json", server), _hooks(folder / ".claude" / "settings.json", hook)]
+    return [_servers(folder / ".mcp.json", server), _hooks(folder / ".claude" / "settings.json", hook, _EVENTS)]
+
+
+def http_hook(url: str, task: str, *, key: str = "") -> dict[str, Any]:
+    """A hook that posts the event; `key` names the environment variable with an API key."""
+    authorized = {"headers": {"Authorization": f"Bearer ${key}"}, "allowedEnvVars": [key]} if key else {}
+    return {"type": "http", "url": f"{url}{_URL}{task}", **authorized, "timeout": 10}
 
 
 def cursor(folder: Path, server: list[str]) -> list[ConfigFile]:
@@ -43,8 +50,8 @@ def cursor(folder: Path, server: list[str]) -> list[ConfigFile]:
     return [_servers(folder / ".cursor" / "mcp.json", server)]
 
 
-def codex(home: Path, server: list[str]) -> list[ConfigFile]:
-    """`config.toml` of Codex; our table is appended, or replaced if it is there."""
+def codex(home: Path, server: list[str], hook: dict[str, Any]) -> list[ConfigFile]:
+    """`config.toml` of Codex, where our table is appended, or replaced if it is there; the hook in `hooks.json`."""
     path = home / "config.toml"
     command, *arguments = server
     ours = f"[mcp_servers.headway]\ncommand = {_quoted(command)}\nargs = {_quoted(arguments)}\n"
@@ -57,7 +64,7 @@ def codex(home: Path, server: list[str]) -> list[ConfigFile]:
             raise _odd(path, "mcp_servers.headway holds more than command and args")
     except (ValueError, RecursionError, AttributeError) as error:
         raise _odd(path, f"it is not TOML, or names headway twice: {error}") from None
-    return [ConfigFile(path=path, text=text, ours=ours)]
+    return [ConfigFile(path=path, text=text, ours=ours), _hooks(home / "hooks.json", hook, _EVENTS[:1])]
 
 
 def _apart(text: str) -> tuple[Any, dict[str, Any]]:
@@ -81,27 +88,26 @@ def _servers(path: Path, server: list[str]) -> ConfigFile:
     return ConfigFile(path=path, text=_text(document), ours=_text({"mcpServers": ours}))
 
 
-def _hooks(path: Path, hook: str) -> ConfigFile:
-    entry = {"matcher": "Bash", "hooks": [{"type": "command", "command": hook}]}
+def _hooks(path: Path, hook: dict[str, Any], events: tuple[str, ...]) -> ConfigFile:
+    entry = {"matcher": "Bash", "hooks": [hook]}
     document = _read(path)
     hooks = document.setdefault("hooks", {})
     if not isinstance(hooks, dict):
         raise _odd(path, "hooks is not an object")
-    for event in _EVENTS:
+    for event in events:
         rows = hooks.setdefault(event, [])
         if not isinstance(rows, list):
             raise _odd(path, f"hooks.{event} is not a list")
         rows[:] = [row for row in rows if not _ours(row)] + [entry]
-    return ConfigFile(path=path, text=_text(document), ours=_text({"hooks": {event: [entry] for event in _EVENTS}}))
+    return ConfigFile(path=path, text=_text(document), ours=_text({"hooks": {event: [entry] for event in events}}))
 
 
 def _ours(row: Any) -> bool:
     """Whether a row was written here before, for whichever task."""
-    hooks = row.get("hooks") if isinstance(row, dict) else None
-    commands = (
-        [str(one.get("command", "")) for one in hooks if isinstance(one, dict)] if isinstance(hooks, list) else []
-    )
-    return len(commands) == 1 and " hook --task " in commands[0] and "headway" in commands[0]
+    hooks = row.get("hooks") if isinstance(row, dict) and isinstance(row.get("hooks"), list) else None
+    calls = [(str(one.get("command", "")), str(one.get("url", ""))) for one in hooks or () if isinstance(one, dict)]
+    command, url = calls[0] if len(calls) == 1 else ("", "")
+    return (" hook --task " in command and "headway" in command) or _URL in url
 
 
 def _read(path: Path) -> dict[str, Any]:

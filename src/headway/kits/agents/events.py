@@ -15,18 +15,24 @@ A coding agent's event after a shell command (`hook_event_name`, `session_id`, `
 
 The exit code decides whether the command succeeded; without one, the event does: `PostToolUse` means success,
 `PostToolUseFailure` failure. Tests before `|`, `||`, `;` or `&` are ignored, because the exit code belongs to another
-command. In `a && b`, a failure counts only if the test is the last part, because any part may have failed.
+command. In `a && b`, a failure counts only if the test is the last part, because any part may have failed. Codex gives
+the output as a text and no exit code: then the summary of the tests in it decides, and nothing is known of git.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns import errors
+
+if TYPE_CHECKING:
+    from headway.project import Project
 
 _SESSIONS = ("episode", "session_id", "sessionId", "conversation_id", "thread_id", "thread-id")
 _KEYS = ("key", "tool_use_id", "toolUseId", "tool_call_id", "generation_id")
@@ -44,6 +50,9 @@ _KEEPS = (("git", "commit"),)
 _REVERTS = (("git", "revert"), ("git", "restore"), ("git", "reset", "--hard"), ("git", "checkout", "--"))
 _SEPARATORS = {"&&", "||", "|", "|&", ";", ";;", "&", "(", ")"}
 _MOST_COMMAND = 65_536
+_LATEST_S = 24 * 3600.0
+_COUNTED = re.compile(r"\b(\d+) (passed|failed|failing|failures?|errors?)\b")
+_VERDICTS = {"OK": True, "ok": True, "FAILED": False, "FAIL": False}  # unittest and go test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +67,18 @@ class HookReport:
     key: str = ""
 
 
+def parsed(raw: bytes) -> object:
+    """What a hook has sent."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"The hook's input is not JSON: {str(error)[:200]}.") from None
+
+
 def read(body: object, tests: Sequence[str] = ()) -> HookReport:
     """Read a hook's JSON. `tests` are prefixes of further commands that run tests."""
     if not isinstance(body, Mapping):
-        raise errors.InvalidInput(
-            f"The hook's input is {type(body).__name__}, expected a JSON object.",
-            code="bad_hook",
-            hint="`headway hook --help` shows the accepted formats.",
-        )
+        raise _wrong(f"The hook's input is {type(body).__name__}, expected a JSON object.")
     signals = {**_from_command(body, tests), **_own_signals(body)}
     return HookReport(
         decision=_text(body, ("decision",)),
@@ -138,11 +151,26 @@ def _succeeded(body: Mapping[str, Any]) -> bool | None:
                 return code == 0
     if response.get("interrupted"):
         return None
+    said = _text(body, _RESPONSES)
+    if said is not None and "turn_id" in body:
+        return _summarised(said)
     event = (_text(body, _EVENTS) or "").lower()
     if event == "posttoolusefailure":
         return False
     if event == "posttooluse":
         return not (response.get("is_error") or response.get("isError") or response.get("success") is False)
+    return None
+
+
+def _summarised(output: str) -> bool | None:
+    """Whether tests passed, by their last summary. Codex reports a command that failed like one that did not."""
+    for line in reversed(output[-10_000:].splitlines()):
+        counts = _COUNTED.findall(line)
+        if counts:
+            return not any(int(count) for count, word in counts if word != "passed")
+        verdict = _VERDICTS.get(line.partition("\t")[0].split(" ")[0])
+        if verdict is not None:
+            return verdict
     return None
 
 
@@ -198,8 +226,33 @@ def _number(name: str, value: object) -> float:
 
 
 def _bad(name: str, value: object, expected: str) -> errors.InvalidInput:
-    return errors.InvalidInput(
-        f"{name!r} is {str(value)[:60]!r}, expected {expected}.",
-        code="bad_hook",
-        hint="`headway hook --help` shows the accepted formats.",
+    return _wrong(f"{name!r} is {str(value)[:60]!r}, expected {expected}.")
+
+
+def _wrong(message: str) -> errors.InvalidInput:
+    return errors.InvalidInput(message, code="bad_hook", hint="`headway hook --help` shows the accepted formats.")
+
+
+def subject_of(project: Project, report: HookReport, task: str | None, *, latest: bool) -> str:
+    """What a report is about: the decision that it names, its session's episode, or the task's newest decision."""
+    if report.decision is not None:
+        return report.decision
+    if task is None:
+        raise errors.InvalidInput(
+            "The hook names neither a decision nor a task.",
+            code="no_subject",
+            hint="Add --task, or name the decision in the JSON or with --decision.",
+        )
+    known = project.settings.task(task).name
+    if report.session is not None:
+        episode = project.episode(known, report.session)
+        if project.query.task_of(episode) is not None:
+            return episode
+    newest: list[Any] = project.query.latest(known, 1) if latest else []
+    if newest and project.clock() - newest[0].at < _LATEST_S:
+        return str(newest[0].id)
+    raise errors.UnknownName(
+        f"No decision of {known!r} belongs to the session {(report.session or '')[:80]!r}.",
+        code="unknown_decision",
+        hint="Decide with episode set to the session's id, or use --latest.",
     )

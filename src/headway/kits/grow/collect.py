@@ -22,8 +22,7 @@ from torch import Tensor
 from headway.kits.grow.factored.space import Factored, Observations
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.worlds import FactoredWorld, StepResult
-from headway.kits.practice import RunningScale
-from headway.nouns import errors
+from headway.kits.practice import RunningScale, refuse_not_finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,8 @@ class FactoredStage:
         done = record.done()
         begins[1:] |= done[:-1] if network.shape.remember else True
         last = Final(horizon, torch.arange(count, device=self.device), self.now[0], self.now[1], self.memory)
-        self._refuse(features, last, record)
+        sound = bool(torch.isfinite(features).all()) and bool(torch.isfinite(last.features).all())
+        refuse_not_finite(seen=sound, rewards=bool(torch.isfinite(record.rewards).all()))
         return Sequences(
             features=features, indices=indices, masks=masks, actions=actions, begins=begins, memories=memories,
             last=last, finals=finals, magnitudes=None if magnitudes is None else magnitudes.cpu().numpy(),
@@ -191,16 +191,6 @@ class FactoredStage:
         inside = cut[done]  # `info["final"]` has a row per ended episode
         rows = cut.nonzero()[:, 0]
         return Final(t, rows, features[inside], indices[inside], memory[rows])
-
-    def _refuse(self, features: Tensor, last: Final, record: _WorldLog) -> None:
-        sound = bool(torch.isfinite(features).all()) and bool(torch.isfinite(last.features).all())
-        if not sound or not bool(torch.isfinite(record.rewards).all()):
-            what = "a reward" if sound else "an observation"
-            raise errors.InvalidInput(
-                f"The world gave {what} that is not a finite number.",
-                code="not_finite",
-                hint="Nothing was learned from this rollout; fix the world and resume from the last snapshot.",
-            )
 
 
 class _WorldLog:

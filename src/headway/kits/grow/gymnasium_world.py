@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from headway.kits.grow.factored.space import Factored, Head, Observations
 from headway.kits.grow.worlds import StepResult
-from headway.kits.practice import Environments, actions_of, inputs_of
+from headway.kits.practice import Environments, actions_of, final_observations, inputs_of
 from headway.nouns import errors
 
 
@@ -59,14 +59,7 @@ class GymnasiumWorld:
         told: dict[str, Any] = {}
         done = np.flatnonzero(over | cut)
         if done.size:
-            final = info.get("final_obs")
-            if final is None:
-                raise errors.InvalidInput(
-                    "The world resets in the same step without the final observation of an episode.",
-                    code="bad_world",
-                    hint='Return it as info["final_obs"], as Gymnasium\'s vector environments do.',
-                )
-            told["final"] = self._seen(np.stack([np.asarray(final[place]) for place in done]))
+            told["final"] = self._seen(final_observations(info, done))
         if "metrics" in info:
             told["metrics"] = info["metrics"]
         return StepResult(self._seen(observations), self._allowed(), rewards, over, cut & ~over, told)

@@ -64,5 +64,5 @@ KIT = Kit(
         ),
     },
     routes=("headway.kits.models.routes",),
-    checks=("headway.kits.models.doctor:check",),
+    checks=("headway.kits.models.store:findings",),
 )

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.files import open_regular, read_regular
-from headway.nouns import Progress, errors
+from headway.nouns import Finding, Progress, errors
+from headway.settings import Settings
 
 MANIFEST = "headway-model.json"
 Say = Callable[[str], None]  # shows one sentence to the user
@@ -98,6 +99,18 @@ def look(name: str, cache: Path) -> InstalledModel | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return _broken(name, folder, "its manifest cannot be read")
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """For `headway doctor`: whether each model is intact."""
+    for model in installed(settings.cache):
+        problem = check(model, settings.cache)
+        yield Finding(
+            name=f"model {model.name}",
+            ok=not problem,
+            found=problem or f"intact, {model.bytes / 1e6:,.0f} MB",
+            cure=f"Rebuild it: headway models add {model.name}",
+        )
 
 
 def check(model: InstalledModel, cache: Path) -> str:

@@ -2,10 +2,9 @@
 
     for row in exported_rows(json.loads(line)):     # one request of the collector's file exporter
 
-A call of a model gives one row: its action, probabilities if it carries them, measurements, `span` and `trace`. A
-result of an evaluation gives one with `name`, `value`, and the `span` or `decision` that it is about; so do the
-measurements of a decision that another span has drawn. A text says why a span cannot be used. Ids are hex, as OTLP has
-them, or base64, as protobuf's own JSON has them.
+A call of a model gives one row: its action, probabilities if it carries them, measurements and `span`. A result of an
+evaluation gives one with `name`, `value`, and the `span` or `decision` that it is about; so do the measurements of a
+decision that another span has drawn. A text says why a span cannot be used. Ids are hex (OTLP) or base64 (protobuf).
 """
 
 from __future__ import annotations
@@ -80,9 +79,7 @@ def _choice(span: Span) -> dict[str, Any]:
         **measured_of(span, _WANTED, None),
         "action": action,
         "span": f"{span.trace}:{span.id}",
-        "trace": span.trace,
         "decision": decision_named(span.attributes) or None,
-        "task": span.attributes.get("headway.task"),
         "at": span.at,
         "attributes": span.attributes,
         **({"probabilities": drawn} if drawn else {}),

@@ -172,6 +172,7 @@ def _context(parent: str) -> Context | None:
 
 
 def _providers() -> tuple[TracerProvider, LoggerProvider]:
+    package = "opentelemetry-sdk"
     try:
         from opentelemetry import trace
         from opentelemetry._logs import get_logger_provider
@@ -180,18 +181,15 @@ def _providers() -> tuple[TracerProvider, LoggerProvider]:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider as Own
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise errors.MissingExtra("otel = true in [server]", "opentelemetry-sdk", "otel") from error
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, Own):
-        return provider, get_logger_provider()
-    try:
+
+        provider = trace.get_tracer_provider()
+        if isinstance(provider, Own):
+            return provider, get_logger_provider()
+        package = "opentelemetry-exporter-otlp-proto-http"
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
-        raise errors.MissingExtra(
-            "otel = true in [server]", "opentelemetry-exporter-otlp-proto-http", "otel"
-        ) from error
+        raise errors.MissingExtra("otel = true in [server]", package, "otel") from error
     resource = Resource.create({"service.name": "headway"})
     made, logs = Own(resource=resource), OwnLogs(resource=resource)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -15,7 +15,7 @@ from headway.nouns import Family, Kit, door
 
 if TYPE_CHECKING:
     from headway.kits.practice import fit as fit, logged as logged, ppo as ppo
-    from headway.kits.practice.acting import RunningScale as RunningScale
+    from headway.kits.practice.acting import RunningScale as RunningScale, final_observations as final_observations
     from headway.kits.practice.commands import (
         PractisedSeeds as PractisedSeeds,
         practice_values as practice_values,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from headway.kits.practice.mlp import Network as Network, Shape as Shape
     from headway.kits.practice.play import MOST_STEPS as MOST_STEPS, Played as Played, check_returns as check_returns
     from headway.kits.practice.policy import ActorCritic as ActorCritic, read as read
-    from headway.kits.practice.rollout import gae as gae
+    from headway.kits.practice.rollout import gae as gae, refuse_not_finite as refuse_not_finite
     from headway.kits.practice.run import (
         Practised as Practised,
         SnapshotFolder as SnapshotFolder,

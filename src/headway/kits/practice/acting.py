@@ -136,7 +136,7 @@ class ActingGroup:
         returns += self._pay(reward, where)
         if self._late:
             self._skip = over | cut
-        final = None if self._late or not where.size else (where, self.spaces.flat(_final(info, where)))
+        final = None if self._late or not where.size else (where, self.spaces.flat(final_observations(info, where)))
         return reward, over, cut, final
 
     def _pay(self, reward: NDArray[Any], where: NDArray[np.int64]) -> list[float]:
@@ -149,7 +149,8 @@ class ActingGroup:
         return ended
 
 
-def _final(info: Mapping[str, Any], where: NDArray[np.int64]) -> NDArray[Any]:
+def final_observations(info: Mapping[str, Any], where: NDArray[np.int64]) -> NDArray[Any]:
+    """What the copies that ended saw last."""
     final = info.get("final_obs", info.get("final_observation"))
     if final is None:
         raise errors.InvalidInput(

@@ -109,7 +109,9 @@ class Stage:
         shape = (horizon, self._groups.count, len(self.actions.sizes) if categorical else self.actions.outputs)
         draws = self._rng.random(shape) if categorical else self._rng.standard_normal(shape)
         acted = self._groups.act(engine, self.scales, draws, dtype)
-        _refuse(acted)
+        seen = (acted.raw, acted.last, *(final for _, _, final in acted.finals))
+        sound = all(bool(np.isfinite(numbers).all()) for numbers in seen)
+        refuse_not_finite(seen=sound, rewards=bool(np.isfinite(acted.rewards).all()))
         values = _values(engine, acted.x.reshape(-1, self.inputs)).reshape(acted.rewards.shape)
         next_values = self._next_values(engine, values, acted, dtype)
         self._follow(acted, gamma)
@@ -140,12 +142,10 @@ class Stage:
             self.scales.rewards.add(sums[acted.mask][:, None])
 
 
-def _refuse(acted: ActedSteps) -> None:
-    """Refuse numbers that are not finite."""
-    seen = (acted.raw, acted.last, *(final for _, _, final in acted.finals))
-    sound = all(np.isfinite(numbers).all() for numbers in seen)
-    if not sound or not np.isfinite(acted.rewards).all():
-        what = "a reward" if sound else "an observation"
+def refuse_not_finite(*, seen: bool, rewards: bool) -> None:
+    """Refuse a rollout in which what was seen, or the rewards, are not all finite."""
+    if not (seen and rewards):
+        what = "a reward" if seen else "an observation"
         raise errors.InvalidInput(
             f"The world gave {what} that is not a finite number.",
             code="not_finite",

@@ -47,5 +47,5 @@ else:
 KIT = Kit(
     name="sandbox",
     summary="Run untrusted code within limits: docker, bubblewrap, or a plain process.",
-    checks=("headway.kits.sandbox.doctor:check",),
+    checks=("headway.kits.sandbox.cgroup:findings",),
 )

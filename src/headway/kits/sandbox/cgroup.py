@@ -19,8 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from shutil import which
 
 from headway.kits.sandbox.records import MIB
+from headway.nouns import Finding
 
 JOIN = ("/bin/sh", "-c", 'echo 0 > "$0"/cgroup.procs && exec "$@"')  # then the group's path and the program
 _number = itertools.count()
@@ -123,3 +125,26 @@ def _lines(path: str) -> list[str]:
     with suppress(OSError):
         return Path(path).read_text("utf-8").splitlines()
     return []
+
+
+def findings(_settings: object) -> Iterator[Finding]:
+    """For `headway doctor`: which sandboxes there are, and what limits their memory. Nothing is started."""
+    programs = [name for name, program in (("docker", "docker"), ("bubblewrap", "bwrap")) if which(program)]
+    yield Finding(
+        name="sandbox",
+        ok=None,
+        found=f"installed: {', '.join(programs)}" if programs else "none is installed; code of others is not run",
+        cure="" if programs else "apt install bubblewrap",
+    )
+    if "bubblewrap" not in programs:
+        return
+    if memory_parent() is not None:
+        yield Finding(name="sandbox memory", ok=None, found="a memory cgroup counts everything that a run holds")
+    else:
+        yield Finding(
+            name="sandbox memory",
+            ok=None,
+            found="no memory cgroup: memory is checked every few milliseconds; under bubblewrap, code gets no "
+            "sockets and no shared anonymous maps, which such checks do not see",
+            cure="Run as root, or where the memory controller of cgroups is delegated to you.",
+        )

@@ -24,26 +24,29 @@ _AGENTS = ("claude", "codex", "cursor", "openai")
 @verb("connect", "headway connect claude --write", "headway connect openai --task route")
 @click.argument("agent", type=click.Choice(_AGENTS))
 @click.option("--task", help="The task that the agent decides with; the first one of headway.toml by default.")
+@click.option("--http", is_flag=True, help="claude: hooks that call the server instead of starting a process.")
 @click.option("--write", "wanted", is_flag=True, help="Write the files instead of printing what belongs in them.")
 @click.option(
     "--in", "place", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
     help="The agent's folder: where it works, or ~/.codex for codex; the current folder by default.",
 )  # fmt: skip
-def connect(session: Session, agent: str, task: str | None, wanted: bool, place: Path | None) -> None:
+def connect(session: Session, agent: str, task: str | None, http: bool, wanted: bool, place: Path | None) -> None:
     """Connect a coding agent or a program: MCP tools, hooks or a base URL, from start to first signal.
 
-    claude: .mcp.json and hooks in .claude/settings.json. cursor: .cursor/mcp.json. codex: ~/.codex/config.toml.
+    claude: .mcp.json, .claude/settings.json. cursor: .cursor/mcp.json. codex: config.toml and hooks.json in ~/.codex.
     openai: the base URL and the model for any OpenAI-compatible client. Other entries of the files are kept.
     """
     from headway.settings import load as load_settings
 
     settings = load_settings(session.folder)
     name = _task(settings, task)
+    if http and agent != "claude":
+        raise errors.InvalidInput(f"The hooks of {agent} cannot call a URL.", code="usage", hint="Omit --http.")
     if agent == "openai":
         session.show(_base_url(session, settings, name))
     else:
-        files = _files(session, agent, name, place)
-        _connect(session, agent, files, wanted)
+        files = _files(session, settings, agent, name, place, http)
+        _connect(session, files, wanted)
         session.show(_tools(session, settings, agent, name, files, wanted))
     session.next("headway status")
 
@@ -54,21 +57,27 @@ def _task(settings: Settings, task: str | None) -> str:
     return next(iter(settings.tasks), "route")
 
 
-def _files(session: Session, agent: str, task: str, place: Path | None) -> list[ConfigFile]:
+def _files(
+    session: Session, settings: Settings, agent: str, task: str, place: Path | None, http: bool
+) -> list[ConfigFile]:
     from headway.kits.agents import connect as configuration
 
     project = str(session.folder.resolve())
     server = [str(session.script), "-C", project, "mcp"]
+    command = f"{quote(str(session.script))} -C {quote(project)} hook --task {quote(task)} --latest"
+    hook: dict[str, Any] = {"type": "command", "command": command}
     if agent == "codex":
-        return configuration.codex(place or Path.home() / ".codex", server)
+        return configuration.codex(place or Path.home() / ".codex", server, hook)
     folder = place or Path()
     if agent == "cursor":
         return configuration.cursor(folder, server)
-    hook = f"{quote(str(session.script))} -C {quote(project)} hook --task {quote(task)} --latest"
+    if http:
+        url, _ = _address(session, settings)
+        hook = configuration.http_hook(url, task, key="" if settings.server.loopback else "HEADWAY_KEY")
     return configuration.claude(folder, server, hook)
 
 
-def _connect(session: Session, agent: str, files: Sequence[ConfigFile], wanted: bool) -> None:
+def _connect(session: Session, files: Sequence[ConfigFile], wanted: bool) -> None:
     from headway.kits.agents.connect import write
 
     for file in files:
@@ -112,11 +121,19 @@ def _tools(
         f"Restart {agent}, and tell it in its instructions: before you choose, call Headway's `decide` with task "
         f"`{task}`; afterwards report {reward} with `signal`."
     )
-    if agent == "claude":
+    if agent != "cursor":
         steps.append("The hooks report tests_passed and change_kept; give them a weight in the reward of the task.")
     return AgentConnection(
         agent=agent, task=task, files=[str(file.path) for file in files], written=written, url=None, steps=steps
     )
+
+
+def _address(session: Session, settings: Settings) -> tuple[str, bool]:
+    """Where the server is or will be, and whether it runs."""
+    from headway.loop import running_url
+
+    running = running_url(session.folder / ".headway")
+    return running or f"http://{settings.server.host}:{settings.server.port}", running is not None
 
 
 def _signals(task: TaskSettings | None) -> tuple[str, ...]:
@@ -124,7 +141,6 @@ def _signals(task: TaskSettings | None) -> tuple[str, ...]:
 
 
 def _base_url(session: Session, settings: Settings, task: str) -> AgentConnection:
-    from headway.loop import running_url
     from headway.reward import is_cost
 
     declared = settings.tasks.get(task)
@@ -135,8 +151,7 @@ def _base_url(session: Session, settings: Settings, task: str) -> AgentConnectio
             code="no_upstream",
             hint="Declare a table [upstreams.NAME] with url and model in headway.toml for each of its actions.",
         )
-    running = running_url(session.folder / ".headway")
-    url = running or f"http://{settings.server.host}:{settings.server.port}"
+    url, running = _address(session, settings)
     start = session.typed("headway up")
     example = next((name for name in _signals(declared) if not is_cost(name)), _signals(declared)[0])
     asked = {"model": f"headway/{task}", "messages": [{"role": "user", "content": "Hello"}]}

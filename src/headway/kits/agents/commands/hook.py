@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli import Output, Session, renders, verb
-from headway.kits.agents.events import HookReport, read
+from headway.kits.agents.events import HookReport, parsed, read, subject_of
 from headway.nouns import errors
 
-if TYPE_CHECKING:
-    from headway.project import Project
-
 _MOST_BYTES = 16 * 1024 * 1024
-_LATEST_S = 24 * 3600.0
 
 
 @verb(
@@ -71,14 +65,7 @@ def _input() -> object:
     raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
         raise errors.InvalidInput("The hook's input is larger than 16 MB.", code="bad_hook")
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise errors.InvalidInput(
-            f"The hook's input is not JSON: {str(error)[:200]}.",
-            code="bad_hook",
-            hint="`headway hook --help` shows the accepted formats.",
-        ) from None
+    return parsed(raw)
 
 
 def _store(
@@ -88,7 +75,7 @@ def _store(
         session.show(HookSignals(id=None, signals={}, new=0))
         return
     with session.project() as project:
-        subject = _subject(project, report, task or report.task, decision, latest)
+        subject = decision or subject_of(project, report, task or report.task, latest=latest)
         new = project.signal(subject, report.signals, rater=rater, key=report.key, label=report.label)
     session.show(HookSignals(id=subject, signals=dict(report.signals), new=new))
 
@@ -107,28 +94,3 @@ def _stored(out: Output, stored: HookSignals) -> None:
     if stored.id is not None:  # standard output belongs to the agent
         values = ", ".join(f"{name}={value:g}" for name, value in stored.signals.items())
         out.aside(f"headway: {values} for {stored.id}")
-
-
-def _subject(project: Project, report: HookReport, task: str | None, decision: str | None, latest: bool) -> str:
-    named = decision or report.decision
-    if named is not None:
-        return named
-    if task is None:
-        raise errors.InvalidInput(
-            "The hook names neither a decision nor a task.",
-            code="no_subject",
-            hint="Add --task, or name the decision in the JSON or with --decision.",
-        )
-    known = project.settings.task(task).name
-    if report.session is not None:
-        episode = project.episode(known, report.session)
-        if project.query.task_of(episode) is not None:
-            return episode
-    newest: list[Any] = project.query.latest(known, 1) if latest else []
-    if newest and project.clock() - newest[0].at < _LATEST_S:
-        return str(newest[0].id)
-    raise errors.UnknownName(
-        f"No decision of {known!r} belongs to the session {(report.session or '')[:80]!r}.",
-        code="unknown_decision",
-        hint="Decide with episode set to the session's id, or use --latest.",
-    )

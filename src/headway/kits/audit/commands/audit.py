@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from headway.kits.audit.audit import Audit
 
 NOT_BETTER = 3
-FORMATS = (
-    "litellm", "langfuse", "growthbook", "tensorzero", "lynkr", "semantic-router", "otlp", "openai", "columns",
-)  # fmt: skip
+FORMATS = ("litellm", "langfuse", "growthbook", "tensorzero", "lynkr", "semantic-router", "otlp", "openai", "columns")
 
 
 @verb(

@@ -113,17 +113,17 @@ def fixed_schedule(
 ) -> Chooser:
     """One seed in one slot at a fixed epoch, fossilised as soon as the gate allows."""
     choices = {"blueprint": NAMES.index(blueprint), "style": STYLES.index(style), "tempo": tempo}
+    return lambda world: _one_seed(world, slot, start, alpha_target=target, **choices)
 
-    def choose(world: MorphWorld) -> Tensor:
-        plan, anywhere = _Proposals(world), _always(world)
-        plan.propose("FOSSILIZE", anywhere)
-        plan.propose("ADVANCE", anywhere)
-        now = torch.zeros_like(anywhere)
-        now[:, slot] = world.history.epoch >= start
-        plan.propose("GERMINATE", now, alpha_target=target, **choices)
-        return plan.actions
 
-    return choose
+def _one_seed(world: MorphWorld, slot: int, start: int | Tensor, **choices: int | Tensor) -> Tensor:
+    plan, anywhere = _Proposals(world), _always(world)
+    plan.propose("FOSSILIZE", anywhere)
+    plan.propose("ADVANCE", anywhere)
+    now = torch.zeros_like(anywhere)
+    now[:, slot] = world.history.epoch >= start
+    plan.propose("GERMINATE", now, **choices)
+    return plan.actions
 
 
 def best_schedule(seed: int = 0) -> Chooser:
@@ -144,14 +144,8 @@ def dense_schedules(seed: int = 0, latest: int = 6) -> Chooser:
         for name, values in drawn.items():
             new = values.to(world.device)
             plans[name] = torch.where(world.history.epoch == 0, new, plans.get(name, new))
-        plan, anywhere = _Proposals(world), _always(world)
-        plan.propose("FOSSILIZE", anywhere)
-        plan.propose("ADVANCE", anywhere)
-        now = torch.zeros_like(anywhere)
-        now[:, 2] = world.history.epoch >= plans["start"]
         style = STYLES.index("LINEAR_MULTIPLY")
-        plan.propose("GERMINATE", now, blueprint=plans["blueprint"], style=style, alpha_target=_HALF)
-        return plan.actions
+        return _one_seed(world, 2, plans["start"], blueprint=plans["blueprint"], style=style, alpha_target=_HALF)
 
     return choose
 
