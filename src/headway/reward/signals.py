@@ -28,8 +28,8 @@ SAFETY_FLAG = "safety_flag"
 RESERVED = (FAILED, SAFETY_FLAG)
 # what Headway itself measures
 MEASURED = (
-    "latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "first_token_s", "http_status", "client_gone",
-    "attempt", "traceparent",
+    "latency_s", "cost_usd", "prompt_tokens", "completion_tokens", "cached_tokens", "first_token_s", "http_status",
+    "client_gone", "attempt", "traceparent",
 )  # fmt: skip
 VOTE = "preferred"  # which of two policies a person prefers
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")

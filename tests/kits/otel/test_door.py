@@ -200,6 +200,7 @@ def test_a_span_that_carries_a_draw_keeps_its_probabilities(door: Door, tracing:
     (decision,) = door.decisions()
     assert (decision.id, decision.propensity, decision.probabilities) == (identifier, 0.8, (0.8, 0.2))
     assert decision.claimed
+    assert door.signals(decision.id)["cost_usd"][0] == pytest.approx((400 * 2.0 + 600 * 0.5 + 100 * 4.0) / 1e6)
 
 
 def test_a_batch_that_is_sent_again_adds_nothing(door: Door) -> None:

@@ -82,7 +82,7 @@ def record_of(span: Span, wanted: TraceSettings, settings: Settings, *, id: str,
     action = action_of(span, wanted)
     named = has.get("headway.task") or has.get(wanted.task_from) or wanted.task
     task = settings.task(str(named)[:200])
-    upstream = next((one for one in settings.upstreams.values() if one.model == action), None)
+    upstream = next((one for one in settings.upstreams.values() if action in (one.name, one.model)), None)
     if upstream is not None and action not in task.actions:
         action = upstream.name
     candidates, probabilities = drawn_on(has, action)
