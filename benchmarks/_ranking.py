@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from _contract import say
 
-from headway.kits.next_action.layout import Layout
+from headway.kits.next_action.layout import Layout, rows_of
 from headway.kits.next_action.measures import Measures, measure
-from headway.kits.next_action.rows import rows_of
 from headway.kits.next_action.world import Projects
 from headway.nouns.protocols import Experience
 from headway.nouns.records import Candidate, Situation

@@ -33,7 +33,7 @@ from headway.encode.hashing import HashingEncoder
 from headway.kits.practice.fit import practise_in
 from headway.kits.practice.texts import on_text
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.commands.demo import SETTINGS
+from headway.kits.prompts.commands import SETTINGS
 from headway.kits.prompts.practise_synthetic import WIDTH, _practice, publish_practised
 from headway.kits.prompts.synthetic import synthetic
 from headway.nouns.evidence import Verdict

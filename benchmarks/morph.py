@@ -22,8 +22,8 @@ from _contract import arguments, finish, say
 
 from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.commands.grow import measured
-from headway.kits.grow.morph.comparison import compared
 from headway.kits.grow.morph.evaluate import policy_chooser
+from headway.kits.grow.morph.ways import compared
 
 POLICY = Path(__file__).resolve().parent / "_morph" / "policy.safetensors"
 SEED = 3000  # of the held-out hosts

@@ -35,9 +35,8 @@ from headway.encode import encoder as encoder_of
 from headway.kits.practice.fit import Practice, practise_in
 from headway.kits.practice.threads import one_thread
 from headway.kits.prompts import MUTATIONS
-from headway.kits.prompts.checked_prompts import CheckedPrompt, corpus
+from headway.kits.prompts.checked_prompts import CheckedPrompt, corpus, simple_tasks
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
-from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.world import PromptsWorld, after, may
 from headway.kits.reply.generators import local
 from headway.kits.sandbox import sandbox
@@ -166,7 +165,7 @@ def main() -> None:
         os.environ.setdefault("HEADWAY_CACHE", str(fetched))
     figures: dict[str, float] = {"seeds": float(options.seeds)}
     for name in ["tasks"] if options.quick else options.sets:
-        prompts = corpus() if name == "corpus" else tasks(84, seed=7)
+        prompts = corpus() if name == "corpus" else simple_tasks()
         if options.quick:
             prompts = [prompt for prompt in prompts if int(prompt.id.rpartition("-")[2]) <= 3]
         table = ask(name, prompts, options.model, options.keep)

@@ -38,8 +38,8 @@ from typing import Any
 import numpy as np
 from _contract import arguments, finish, say
 
-from headway.kits.offline.clone.learner import CloneLearner
-from headway.kits.offline.cql.learner import CQLLearner
+from headway.kits.offline.clone_learner import CloneLearner
+from headway.kits.offline.cql_learner import CQLLearner
 from headway.kits.offline.gradient import Steps, train_clone, train_q
 from headway.kits.offline.transitions import Transitions
 from headway.kits.practice.mlp import Network, Shape

@@ -45,13 +45,12 @@ from _ranking import Judge, Predict, peers
 
 sys.path.insert(0, str(ROOT))  # tuples as experience
 
-from headway.kits.models.encoders.wordllama import WordllamaEncoder
-from headway.kits.next_action.compare import eight_bits, spearman
-from headway.kits.next_action.layout import ActionInputs, StateInputs
+from headway.kits.models.wordllama import WordllamaEncoder
+from headway.kits.next_action.architectures import eight_bits, spearman
+from headway.kits.next_action.layout import ActionInputs, StateInputs, rows_of
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.measures import Measures
 from headway.kits.next_action.policy import Z80, Ranker, read
-from headway.kits.next_action.rows import rows_of
 from headway.kits.next_action.shapes import SIZES, RankerShape
 from headway.kits.next_action.world import Projects
 from tests.kits.next_action.tuples import Tuples

@@ -158,8 +158,8 @@ def sb3(seed: int, cap: float, width: int = 256) -> Run:
 
 def ours(seed: int, cap: float, device: str) -> Run:
     """The family `recurrent` with the preset of its world."""
+    from headway.kits.grow.gymnasium_world import MaskedCartPole
     from headway.kits.grow.knobs import preset_knobs
-    from headway.kits.grow.masked_cartpole import MaskedCartPole
     from headway.kits.grow.training import Training
 
     torch.set_num_threads(1)

@@ -27,7 +27,7 @@ Write = Callable[[list[list[int]]], int]  # prompts → how many tokens it wrote
 
 def headway(model: Path, _: Path) -> Write:
     from headway.kits.models.language import Prompt
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
 
     loaded = LanguageModel.load(model, device="cpu", threads=1)
     loaded.ends = frozenset()

@@ -36,7 +36,7 @@ def generation(
 
     Without `speed`: only what does not depend on other programs, and the formats.
     """
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
 
     if device == "cpu":
         torch.set_num_threads(1)
@@ -125,7 +125,7 @@ def _ids(model: Any, rows: int, seed: int) -> Any:
 def _ours(model: Any, ids: Any, tokens: int, wait: Callable[[], None] = lambda: None) -> float:
     """Seconds in which our engine writes so many tokens for each row."""
     from headway.kits.models.language import Prompt
-    from headway.kits.reply.language import RunningBatch
+    from headway.kits.reply.batch import RunningBatch
 
     clock = time.process_time if model.where.device.type == "cpu" else time.perf_counter
     ends, model.ends = model.ends, frozenset()  # both sides write the same number of tokens
@@ -195,7 +195,7 @@ def _formats(
 
 
 def _with_adapter(folder: Path, dtype: str, adapter: Path) -> Any:
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
 
     model = LanguageModel.load(folder, device="cpu", dtype=dtype, rank=RANK, threads=1)
     model.add_adapter("bench", adapter)

@@ -14,7 +14,7 @@ ALLOWED = {
     "cli/glossary.py": (1, "part of the package"),
     "cli/version.py": (1, "part of the package"),
     "serve/page.py": (1, "part of the package"),
-    "kits/grow/morph/comparison.py": (1, "pictures that this process has just drawn"),
+    "kits/grow/morph/ways.py": (1, "pictures that this process has just drawn"),
     "serve/metrics.py": (1, "files of our own workers, in a folder that only we can write"),
     "client/process.py": (1, "the log of a server that this process started"),
     "loop/when.py": (1, "/proc"),

@@ -15,7 +15,7 @@ from tests.architecture.rooms import PYPROJECT, ROOT, SOURCE, files, imported, n
 # The files that may, and the package whose private names they use.
 ALLOWED = {
     "serve/embedded.py": "granian",
-    "kits/reply/engines/runtime.py": "openvino",
+    "kits/reply/engines/graph.py": "openvino",
     "kits/otel/spans.py": "opentelemetry",
 }
 REQUIRED = [
@@ -75,8 +75,8 @@ def test_opentelemetry_emits_events_with_a_name() -> None:
 
 
 def test_openvino_keeps_constants_in_float16_and_has_paged_attention() -> None:
-    pytest.importorskip("headway.kits.reply.engines.runtime")  # before OpenVINO, which would report the import
-    from headway.kits.reply.engines.runtime import compress, op, ov, page
+    pytest.importorskip("headway.kits.reply.engines.graph")  # before OpenVINO, which would report the import
+    from headway.kits.reply.engines.graph import compress, op, ov, page
 
     numbers = op.parameter([1, 4096], ov.Type.f32)
     model = ov.Model([op.multiply(numbers, op.constant([[0.1] * 4096], ov.Type.f32))], [numbers], "small")

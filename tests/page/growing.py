@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from headway.kits.grow.shown import GrowEpisode, GrowEvaluation, GrowWay, SlotLane, keep_evaluation
+from headway.kits.grow.kept_evaluations import GrowEpisode, GrowEvaluation, GrowWay, SlotLane, keep_evaluation
 from headway.observe.run_log import RunLog
 from headway.project import Project
 

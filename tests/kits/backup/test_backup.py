@@ -25,7 +25,7 @@ def test_a_restored_project_decides_as_before(project: Path, tmp_path: Path) -> 
     restored = tmp_path / "restored"
     done = headway("-C", restored, "restore", tmp_path / "one.backup")
     assert done.code == 0, done.err
-    assert "1,500 decisions and 1 policies" in done.out
+    assert "1,500 decisions and 1 policy" in done.out
     assert not (restored / ".headway" / "token").exists()  # a secret of the machine
     with package.open(project) as before, package.open(restored) as after:
         assert after.status().tasks[0].current == before.status().tasks[0].current != "uniform@0"

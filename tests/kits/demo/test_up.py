@@ -87,7 +87,7 @@ def test_the_refused_candidate_gets_a_share_all_the_same_until_the_loop_ends_it(
         demo.events.add("refused")
         asyncio.run(demo._follow_canary([]))
         assert project.ledger.canary("route").policy == planted
-    assert said == [f"{planted} decides on 20% of the traffic as a canary all the same"]
+    assert said == [f"{planted} decides on 20% of the traffic as a canary anyway, to show the safety net"]
     asyncio.run(demo._follow_canary([row("canary", planted), row("retire", planted, "it is worse")]))
     assert said[-1] == "the harmful canary was ended: it is worse"
 
@@ -143,7 +143,7 @@ def test_the_story_ends_within_ten_minutes(tmp_path: Path):
             "promoted by the gate",
             "a harmful candidate was planted",
             "the gate refused",
-            "as a canary all the same",
+            "as a canary anyway",
             "the harmful canary was ended",
             "an experiment began",
             "an alarm was raised",

@@ -15,9 +15,9 @@ if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 
 from headway.kits.grow.factored.space import Observations  # noqa: E402
+from headway.kits.grow.gymnasium_world import MaskedCartPole  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
 from headway.kits.grow.learner import RunFolder, learned  # noqa: E402
-from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.morph.baselines import random_valid  # noqa: E402
 from headway.kits.grow.morph.world import MorphWorld  # noqa: E402
 from headway.kits.grow.policy import read  # noqa: E402

@@ -13,9 +13,8 @@ torch = pytest.importorskip("torch")
 
 from headway.kits.grow.knobs import RecurrentKnobs  # noqa: E402
 from headway.kits.grow.learner import learned  # noqa: E402
-from headway.kits.grow.morph.baselines import dense_schedules, fixed_schedule  # noqa: E402
+from headway.kits.grow.morph.baselines import TaughtMorph, dense_schedules, fixed_schedule  # noqa: E402
 from headway.kits.grow.morph.blueprints import BLUEPRINTS, NAMES, OPS  # noqa: E402
-from headway.kits.grow.morph.taught import TaughtMorph  # noqa: E402
 from headway.kits.grow.training import Training, _fit_critic, imitate  # noqa: E402
 from headway.nouns.errors import InvalidInput  # noqa: E402
 from tests.kits.grow.toy_world import ToyWorld  # noqa: E402

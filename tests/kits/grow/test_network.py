@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 
 from headway.kits.grow.collect import FactoredStage, Sequences  # noqa: E402
 from headway.kits.grow.factored.space import Observations  # noqa: E402
+from headway.kits.grow.gymnasium_world import MaskedCartPole  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs, network_knobs  # noqa: E402
-from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.network import RecurrentNetwork, pack  # noqa: E402
 from headway.kits.grow.policy import read  # noqa: E402
 from headway.kits.grow.shapes import CRITICS, RecurrentShape  # noqa: E402

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from headway.kits.grow.shown import keep_evaluation, kept_evaluations
+from headway.kits.grow.kept_evaluations import keep_evaluation, kept_evaluations
 from tests.page.growing import TOML, small_evaluation
 from tests.serve.conftest import Running
 

@@ -13,9 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from headway.kits.grow.gymnasium_world import MaskedCartPole  # noqa: E402
 from headway.kits.grow.knobs import RecurrentKnobs, knobs_from, preset_knobs  # noqa: E402
 from headway.kits.grow.learner import RunFolder, learned, practise  # noqa: E402
-from headway.kits.grow.masked_cartpole import MaskedCartPole  # noqa: E402
 from headway.kits.grow.scaffold import Scaffold, best_memoryless  # noqa: E402
 from headway.kits.grow.training import Training  # noqa: E402
 from headway.kits.practice import practise as practise_in_world  # noqa: E402

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.grow.masked_cartpole import MaskedCartPole
+from headway.kits.grow.gymnasium_world import MaskedCartPole
 from headway.kits.grow.scaffold import GROW_B, LENGTH, SPACE, Scaffold, best_memoryless
 from headway.kits.grow.worlds import random_from, random_state
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.models.encoders.endpoint import EndpointEncoder
+from headway.kits.models.embedding_endpoint import EndpointEncoder
 from headway.nouns.errors import Damaged, HeadwayError, InvalidSettings, Unavailable
 from tests.families import encoder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from headway.kits.next_action.improve.journal import Journal
@@ -28,6 +29,6 @@ def write_run(home: Path, results: Sequence[RoundResult], *, improver: str = "up
     journal.add("start", base="0" * 40, settings="", score=1.0, others={}, sandbox="bubblewrap")
     for result in results:
         journal.add("round", round=result.round, decision=result.decision)
-        journal.add("outcome", result=result.document(), title=result.proposal)
+        journal.add("outcome", result=asdict(result), title=result.proposal)
         journal.add("recorded", round=result.round)
     journal.add("end", why="no proposal is left")

@@ -14,7 +14,7 @@ import pytest
 import headway
 from headway.encode.hashing import HashingEncoder
 from headway.kits.demo.synth import synthesise
-from headway.kits.next_action import compare
+from headway.kits.next_action import architectures
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.linear import LinearChoice, LinearRows, MatrixModel, fit_matrix
 from headway.kits.next_action.policy import Ranker, read
@@ -82,7 +82,7 @@ def test_different_descriptions_get_different_predictions_and_move_with_them(ran
 
 @pytest.mark.parametrize("cubes", [0.0, 0.1])
 def test_a_candidate_gets_the_same_bits_alone_and_in_any_set(monkeypatch: pytest.MonkeyPatch, cubes: float) -> None:
-    monkeypatch.setattr(compare, "pick_regression", lambda *_: LinearChoice(cubes=cubes))
+    monkeypatch.setattr(architectures, "pick_regression", lambda *_: LinearChoice(cubes=cubes))
     ranker = built(learn(600))
     assert isinstance(ranker.regression, CubicModel if cubes else MatrixModel)
     rng = np.random.default_rng(0)
@@ -120,7 +120,7 @@ def test_products_of_three_columns_are_used_where_they_explain_the_rewards() -> 
 
 
 def test_damaged_products_of_three_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "pick_regression", lambda *_: LinearChoice(cubes=0.1))
+    monkeypatch.setattr(architectures, "pick_regression", lambda *_: LinearChoice(cubes=0.1))
     learned = learn(600)
     for name, value in (("cubic.dual", np.zeros(3)), ("cubic.terms", np.array([np.nan, 1.0]))):
         with pytest.raises(Damaged):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.next_action.compare import eight_bits, spearman
+from headway.kits.next_action.architectures import eight_bits, spearman
 from headway.kits.next_action.layout import ActionInputs, StateInputs
 from headway.kits.next_action.learner import RankerLearner
 from headway.kits.next_action.policy import Ranker, read, restored

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headway.kits.offline.clone.learner import CloneLearner
-from headway.kits.offline.clone.policy import Clone
+from headway.kits.offline.clone import Clone
+from headway.kits.offline.clone_learner import CloneLearner
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Learned
 from headway.nouns.records import Candidate, Settled, Situation

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from headway.kits.demo.synth import synthesise
-from headway.kits.offline.compare import Asking, Compared, compare
-from headway.kits.offline.compare_live import read_tasks, summary
+from headway.kits.offline.live_answers import read_tasks, summary
 from headway.kits.offline.packs import verify
+from headway.kits.offline.rules_comparison import Asking, Compared, compare
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, InvalidSettings, UnknownName
 from headway.project import Project
 from tests.kits.proxy.upstream import Upstream

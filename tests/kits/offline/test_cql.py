@@ -10,8 +10,8 @@ import pytest
 
 from headway.decide.acting import Pipeline
 from headway.decide.baselines import baseline
-from headway.kits.offline.cql.learner import CQLLearner
-from headway.kits.offline.cql.policy import QNetwork
+from headway.kits.offline.cql import QNetwork
+from headway.kits.offline.cql_learner import CQLLearner
 from headway.kits.offline.gradient import Steps, train_q
 from headway.kits.offline.transitions import Transitions, gather
 from headway.kits.practice.mlp import Network, Shape

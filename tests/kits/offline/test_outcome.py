@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.kits.offline.outcome.learner import ArmRows, OutcomeLearner, fit, loss_of, minimise
-from headway.kits.offline.outcome.policy import OutcomePolicy
+from headway.kits.offline.outcome import OutcomePolicy
+from headway.kits.offline.outcome_learner import ArmRows, OutcomeLearner, fit, loss_of, minimise
 from headway.nouns.errors import Damaged, InvalidInput, InvalidSettings
 from headway.nouns.protocols import Floats, Learned
 from headway.nouns.records import Candidate, Settled, Situation

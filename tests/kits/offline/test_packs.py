@@ -16,9 +16,9 @@ from safetensors.numpy import load, save
 
 from headway.cli.main import run
 from headway.kits.demo.synth import synthesise
-from headway.kits.offline.compare import compare
 from headway.kits.offline.packed import packed, unpacked
 from headway.kits.offline.packs import verify
+from headway.kits.offline.rules_comparison import compare
 from headway.nouns.errors import Damaged
 from headway.project import Project
 from headway.prove.log import Log, RowOrigin

@@ -16,8 +16,8 @@ import headway
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.answers import Remembered
 from headway.kits.prompts.checked_prompts import corpus
+from headway.kits.prompts.choosers import masks_of, parted, steps_from
 from headway.kits.prompts.practise_model import practise_prompts
-from headway.kits.prompts.worth import masks_of, parted, steps_from
 from headway.kits.sandbox import bubblewrap
 from headway.nouns.errors import HeadwayError
 from headway.nouns.records import Candidate, Situation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
@@ -13,10 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 from headway.encode.hashing import HashingEncoder
 from headway.kits.models.language import Completion, Delta, Prompt as Asked, Scored
-from headway.kits.prompts.checked_prompts import CLASSES, corpus, validated
+from headway.kits.prompts.checked_prompts import CLASSES, corpus, simple_tasks, validated
 from headway.kits.prompts.mutations import HEADINGS, MUTATIONS, allowed, mutate
 from headway.kits.prompts.outcomes import TOKEN_COST, Outcomes
-from headway.kits.prompts.practise_model import tasks
 from headway.kits.prompts.synthetic import CHANCES, COST, Synthetic, examples, synthetic
 from headway.kits.prompts.world import PromptsWorld
 from headway.kits.sandbox import Limits, Result, sandbox
@@ -215,11 +215,11 @@ def test_every_check_of_the_corpus_accepts_its_good_answer_and_rejects_its_bad_o
     assert validated(prompts, sandbox("bubblewrap")) == []
 
 
-def test_generated_tasks_are_different_checkable_and_the_same_for_a_seed(need_tool: Callable[..., str]) -> None:
+def test_the_simple_tasks_are_different_checkable_and_equal_in_number(need_tool: Callable[..., str]) -> None:
     need_tool("bwrap", package="bubblewrap")
-    made = tasks(42, seed=7)
-    assert made == tasks(42, seed=7)
-    assert len({task.text for task in made}) == 42
+    made = simple_tasks()
+    assert Counter(task.kind for task in made) == dict.fromkeys(CLASSES, 12)
+    assert len({task.text for task in made}) == 84
     assert all(all(allowed(task.text)) for task in made)
     assert validated(made[:14], sandbox("bubblewrap")) == []
 
@@ -254,7 +254,7 @@ class Scripted:
 
 
 def test_a_mutation_earns_the_checked_result_and_a_text_is_sent_once() -> None:
-    prompts = [task for task in tasks(28, seed=1) if not task.needs_sandbox]
+    prompts = [task for task in simple_tasks()[:28] if not task.needs_sandbox]
     model = Scripted({prompt.text: prompt.good for prompt in prompts})
     outcomes = Outcomes(model, sandbox("process"))
     world = PromptsWorld(8, prompts, HashingEncoder(64), outcomes, most_steps=1)
@@ -277,7 +277,7 @@ def test_an_answer_that_cannot_be_checked_is_an_error_and_not_a_failure() -> Non
         def run(self, *_: object, **__: object) -> Result:
             return Result(status="error", why="no engine")
 
-    prompt = tasks(7, seed=1)[0]
+    prompt = simple_tasks()[0]
     outcomes = Outcomes(Scripted({prompt.text: prompt.good}), Broken())
     with pytest.raises(Unavailable, match="no engine"):
         outcomes.outcome(prompt, prompt.text)

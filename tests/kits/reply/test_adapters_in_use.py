@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from headway.kits.models.language import Prompt
-from headway.kits.reply.language import LanguageModel, RunningBatch
+from headway.kits.reply.batch import RunningBatch
+from headway.kits.reply.model import LanguageModel
 from headway.nouns.errors import Conflict, Damaged, UnknownName
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5]
@@ -131,7 +132,7 @@ def test_compressed_weights_answer_nearly_the_same(tiny: Path, dtype: str) -> No
 
 
 def test_openvino_is_imported_without_its_telemetry() -> None:
-    program = "import sys, headway.kits.reply.engines.runtime; print(sys.modules['openvino_telemetry'])"
+    program = "import sys, headway.kits.reply.engines.graph; print(sys.modules['openvino_telemetry'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
 

@@ -261,7 +261,7 @@ def test_the_served_adapter_is_the_promoted_one_and_a_canary_keeps_to_a_conversa
 ) -> None:
     from headway.kits.models.language import Prompt
     from headway.kits.reply.adapters import read_peft
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
     from headway.nouns.protocols import Learned
     from tests.kits.reply.test_adapters_in_use import adapter
 

@@ -8,7 +8,8 @@ import pytest
 
 import headway
 from headway.kits.models.language import Turn
-from headway.kits.reply.doctor import check
+from headway.kits.reply.client import check
+from headway.kits.reply.comparison import ReplyWriter
 from headway.kits.reply.kept import KeptReply, to_details
 from headway.kits.reply.learn.material import material, readiness
 from headway.kits.reply.ratings import comment, rate
@@ -96,3 +97,16 @@ def test_edits_critiques_and_votes_are_no_signals_that_nothing_reads(folder: Pat
         project.signal(decision, {"edits": 1.0})
         (warning,) = project.unread_names("reply")
         assert "'edits'" in warning
+
+
+def test_policies_are_compared_on_the_base_of_their_task_and_as_it_samples(folder: Path, tiny: Path) -> None:
+    settings = folder / "headway.toml"
+    settings.write_text(
+        f'{TOML}\n[tasks.short]\nkind = "reply"\nbase = "./models/tiny"\nmax_tokens = 3\nsystem = "Be."\n'
+    )
+    with headway.open(folder) as project:
+        (written,) = ReplyWriter(project, project.settings.task("here")).replies("base@0", ["What is it?"], seed=1)
+        (brief,) = ReplyWriter(project, project.settings.task("short")).replies("base@0", ["What is it?"], seed=1)
+    assert written.model == brief.model == tiny.name
+    assert len(brief.tokens) <= 3 < len(written.tokens)
+    assert len(brief.prompt_tokens) > len(written.prompt_tokens)

@@ -13,10 +13,11 @@ if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 
 from headway.kits.models.language import Prompt  # noqa: E402
-from headway.kits.reply.language import LanguageModel, where  # noqa: E402
+from headway.kits.reply.device import where  # noqa: E402
 from headway.kits.reply.learn.kto import Kto  # noqa: E402
 from headway.kits.reply.learn.trainer import Trainer  # noqa: E402
 from headway.kits.reply.learn.tuned import TunedModel  # noqa: E402
+from headway.kits.reply.model import LanguageModel  # noqa: E402
 from tests.kits.reply.rated import quick, replies, train_samples, tuned_model  # noqa: E402
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]

@@ -28,7 +28,7 @@ DUELS = "/v1/tasks/reply/duels"
 
 def publish_adapter(project: Project, task: str, work: Path, *, seed: int = 0) -> str:
     """A random adapter as a candidate of a reply task."""
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
 
     model = Path(project.settings.task(task).own.base)
     local = LanguageModel.load(model, device="cpu", rank=4)

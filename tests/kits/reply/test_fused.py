@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from headway.kits.models.language import Prompt
-from headway.kits.reply import fusing
+from headway.kits.reply import adapters
+from headway.kits.reply.batch import RunningBatch
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.engines.openvino import BlockPool, PagedCache
-from headway.kits.reply.language import LanguageModel, RunningBatch
+from headway.kits.reply.model import LanguageModel
 from headway.nouns.errors import Conflict, UnknownName
 from tests.kits.reply.test_adapters_in_use import TEXTS, adapter, by_peft
 from tests.kits.reply.test_worker import working
@@ -81,7 +82,7 @@ def test_nothing_is_fused_without_memory_or_in_int8(tiny: Path, made: Path, monk
     small.add_adapter("one", adapter(tiny, made))
     assert not small.fuse("one")
     model = LanguageModel.load(tiny, device="cpu", rank=4)
-    monkeypatch.setattr("headway.kits.reply.room.weights_in", lambda _: 10**15)
+    monkeypatch.setattr("headway.kits.reply.device.weights_in", lambda _: 10**15)
     assert not model.fuse("")
 
 
@@ -95,7 +96,7 @@ def test_weights_that_were_replaced_meanwhile_are_not_mixed_in(tiny: Path, tmp_p
 
 
 def test_a_worker_fuses_what_it_uses(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusing, "_AFTER", 8)
+    monkeypatch.setattr(adapters, "_AFTER", 8)
     said: list[str] = []
     with working(tmp_path / "project", say=said.append) as work:
         asked = LanguageWorker(tmp_path / "project", tiny)
@@ -115,8 +116,8 @@ def test_a_failure_leaves_the_adapter_an_input(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(model, "fuse", broken)
-    fuser = fusing.AdapterFuser(print)
-    fuser.wrote(model, "", fusing._AFTER)
+    fuser = adapters.AdapterFuser(print)
+    fuser.wrote(model, "", adapters._AFTER)
     fuser.wait(60)
     assert "no compiler" in caplog.text
     assert model.generate(PROMPTS[:1])

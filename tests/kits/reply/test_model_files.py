@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headway.kits.reply.device import where
-from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.model import LanguageModel
 from headway.nouns.errors import Damaged, HeadwayError, InvalidInput, Unavailable
 
 

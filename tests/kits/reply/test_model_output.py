@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from headway.kits.models.language import Completion, Prompt, Turn
-from headway.kits.reply.language import LanguageModel, Request, RunningBatch
+from headway.kits.reply.batch import Request, RunningBatch
+from headway.kits.reply.model import LanguageModel
 from tests.kits.reply.tiny import make
 
 TEXTS = ["a", "The quick brown fox", "0123456789" * 5, "Grüße", "xyz" * 13]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headway.kits.reply.learn.data import RatedReply, Sample, cluster_of, divided, graded, is_held_out, ordered
-from headway.kits.reply.memory import LikedReply, as_turns, nearest
+from headway.kits.reply.learn.material import LikedReply, as_turns, nearest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")

@@ -9,7 +9,7 @@ import pytest
 
 from headway.kits import models
 from headway.kits.models.language import Prompt, Turn
-from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.model import LanguageModel
 
 
 @pytest.fixture(scope="module")

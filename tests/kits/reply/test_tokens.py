@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.kits.models.language import Delta, Prompt, Turn
-from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.model import LanguageModel
 from headway.kits.reply.sampling import PickedToken
 from headway.kits.reply.tokens import Detokenizer, checked
 from headway.nouns.errors import InvalidInput

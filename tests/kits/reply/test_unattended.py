@@ -207,7 +207,7 @@ def test_without_torch_learning_names_the_extra_and_without_memory_a_question_fa
     tmp_path: Path, tiny: Path, base: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from headway.kits.reply.client import LanguageWorker
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
     from headway.nouns.errors import Unavailable
     from tests.kits.reply.test_worker import working
 

@@ -23,7 +23,7 @@ import pytest
 
 from headway.kits.models.language import Prompt, Turn
 from headway.kits.reply.client import AsyncLanguageWorker, LanguageWorker
-from headway.kits.reply.language import LanguageModel
+from headway.kits.reply.model import LanguageModel
 from headway.kits.reply.wire import Generate, frame, socket_of
 from headway.kits.reply.worker import WorkerServer
 from headway.nouns.errors import Conflict, InvalidInput, Unavailable, UnknownName

@@ -15,8 +15,7 @@ import pytest
 
 from headway.kits.simulator.families import FAMILIES
 from headway.kits.simulator.generate import generate
-from headway.kits.simulator.problem import CodeProblem, read_problems, write_problems
-from headway.kits.simulator.traits import TRAITS, traits_of
+from headway.kits.simulator.problem import TRAITS, CodeProblem, read_problems, traits_of, write_problems
 from headway.nouns.errors import HeadwayError
 from tests.cli.terminal import headway
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from headway.kits.simulator.generate import generate
-from headway.kits.simulator.model_solvers import known_models, prompt_of
 from headway.kits.simulator.problem import CodeProblem, write_problems
 from headway.kits.simulator.run import check_solver, solution_of
+from headway.kits.simulator.solvers import known_models, prompt_of
 from headway.nouns.errors import HeadwayError, Unavailable
 from tests.cli.terminal import headway
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headway.kits.demo.synth import synthesise
-from headway.kits.offline.compare_live import read_tasks
+from headway.kits.offline.live_answers import read_tasks
 from headway.kits.simulator.commands.compare import SUITES, estimate, is_problem_file, live_tasks, suite
 from headway.kits.simulator.generate import generate
 from headway.kits.simulator.problem import CodeProblem, write_problems

@@ -10,10 +10,10 @@ import pytest
 from headway.encode.hashing import HashingEncoder
 from headway.kits.prompts.mutations import mutate
 from headway.kits.simulator.oracle import Oracle, cells
+from headway.kits.simulator.problem import traits_of, undressed
 from headway.kits.simulator.report import played_by
 from headway.kits.simulator.solvers import SCRIPTED, Subjects, chance_of, drafts, scripted, sources
 from headway.kits.simulator.split import HELD_OUT, ProblemPart, part_of, problem_part, reworded, sim
-from headway.kits.simulator.traits import traits_of, undressed
 from headway.kits.simulator.world import ACTIONS, MOST_STEPS, PRICES, SimWorld, position
 from headway.nouns.errors import HeadwayError
 from headway.testing import world_contract

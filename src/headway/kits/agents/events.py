@@ -119,14 +119,8 @@ def _own_signals(body: Mapping[str, Any]) -> dict[str, float]:
 
 def _from_command(body: Mapping[str, Any], tests: Sequence[str]) -> dict[str, float]:
     """Signals from a shell command and its exit status."""
-    tool_input = _table(body, _INPUTS)
-    command = tool_input.get("command", body.get("command"))
-    if isinstance(command, list) and all(isinstance(word, str) for word in command):
-        command = shlex.join(command)
-    if not isinstance(command, str) or len(command) > _MOST_COMMAND or tool_input.get("run_in_background"):
-        return {}
-    succeeded = _succeeded(body)
-    if succeeded is None:
+    command, succeeded = _command(body), _succeeded(body)
+    if not command or succeeded is None:
         return {}
     signals: dict[str, float] = {}
     known = [tuple(line.split()) for line in (*_TESTS.split(";"), *tests)]
@@ -139,6 +133,17 @@ def _from_command(body: Mapping[str, Any], tests: Sequence[str]) -> dict[str, fl
         if succeeded and _begins(words, _REVERTS):
             signals["change_kept"] = 0.0
     return signals
+
+
+def _command(body: Mapping[str, Any]) -> str:
+    """The line for the shell; empty if there is none whose end the event tells."""
+    tool_input = _table(body, _INPUTS)
+    command = tool_input.get("command", body.get("command"))
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        command = shlex.join(command)
+    if not isinstance(command, str) or len(command) > _MOST_COMMAND or tool_input.get("run_in_background"):
+        return ""
+    return command
 
 
 def _succeeded(body: Mapping[str, Any]) -> bool | None:

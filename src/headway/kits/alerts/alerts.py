@@ -30,7 +30,6 @@ from headway.client import run
 from headway.kits.models import CallFailed, Outgoing
 from headway.kits.proxy import BEGUN, ENDED, tell, told
 from headway.nouns import Alarm, Outage, document, errors, rfc3339
-from headway.observe import Job
 from headway.project import Project
 from headway.settings import Url, Variable
 
@@ -50,7 +49,8 @@ _ABANDONED = 4  # threads that may be left alone before alerts stop
 class _Sending:
     """An alert on its way. The threads write `results`, and `done` last."""
 
-    job: Job
+    job: int
+    task: str
     ways: Mapping[str, Callable[[], str]]  # whom to tell
     until: float  # of the monotonic clock
     results: dict[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Alerts:
         self._open: dict[str, set[int]] = {}  # task → the open alarms that are followed
 
     def use(self, project: Project) -> None:
-        """This project and its settings from now on; what is being sent goes on."""
+        """Use this project and its settings from now on; alarms that are being sent are not interrupted."""
         settings = project.settings
         self._project = project
         self._settings: AlertSettings = settings.kit_tables.get("alerts", AlertSettings())
@@ -97,7 +97,7 @@ class Alerts:
         self._open[task] = {alarm.seq for alarm in alarms if alarm.open}
 
     def _check_outages(self) -> None:
-        """Queue what nobody was told yet; of an outage that is over, that it was."""
+        """Queue the outages that were not reported yet; one that is over is reported as such."""
         if not (self._settings.webhook or self._settings.command):
             return
         for outage, level in told(self._project):
@@ -118,7 +118,9 @@ class Alerts:
         job = self._jobs.claim(_WORKER, now=self._clock(), lease_s=_LEASE_S, kinds=(KIND,))
         self._waiting = job is not None
         if job is not None:
-            self._sending = _Sending(job, self._ways(job.body), time.monotonic() + self.longest_s + _SLACK_S)
+            self._sending = _Sending(
+                job.job, job.body["task"], self._ways(job.body), time.monotonic() + self.longest_s + _SLACK_S
+            )
             _thread(_send, self._sending)
 
     @property
@@ -145,14 +147,14 @@ class Alerts:
         results = {name: sending.results.get(name, "did not end in time") for name in sending.ways}
         failures = [f"{name} {what}" for name, what in results.items() if what != "ok"]
         if failures:
-            logger.warning("alert failed task=%s why=%r", sending.job.body["task"], "; ".join(failures))
-        body: dict[str, Any] = {"task": sending.job.body["task"], **results}
+            logger.warning("alert failed task=%s why=%r", sending.task, "; ".join(failures))
+        body: dict[str, Any] = {"task": sending.task, **results}
         if failures:
             body["error"] = {"code": "alert_failed", "message": f"The {'; the '.join(failures)}.", "hint": ""}
         else:
             body["summary"] = f"told {' and '.join(results) or 'nobody: [alerts] is empty'}"
         try:
-            self._jobs.finish(sending.job.job, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
+            self._jobs.finish(sending.job, body, worker=_WORKER, now=self._clock(), failed=bool(failures))
         except errors.HeadwayError as error:
             logger.warning("alert not recorded: %s", error)
         return True

@@ -12,6 +12,6 @@ KIT = Kit(
     summary="Audit a log of LiteLLM, Langfuse, GrowthBook and others, traces, or any table, without a project.",
     needs=("data", "heldout", "otel", "report"),
     commands={
-        "audit": Command("headway.kits.audit.commands.audit:audit", "Is the router in this log really better?"),
+        "audit": Command("headway.kits.audit.commands:audit", "Is the router in this log really better?"),
     },
 )

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from headway.kits.audit.compare import LOGGED, AuditComparison, ComparedPairs, compared, pairs_of
 from headway.kits.audit.log import AuditLog, log_of
 from headway.kits.audit.options import AuditOptions
+from headway.kits.audit.pairs import LOGGED, AuditComparison, ComparedPairs, compared, pairs_of
 from headway.kits.audit.rows import MODEL, fields_of, guess, read_rows
 from headway.kits.audit.shape import LogShape, shape_named
 from headway.kits.data import digest_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,23 +53,12 @@ def log_of(rows: LogRows, shape: LogShape, options: AuditOptions) -> AuditLog:
             code="no_evidence",
             hint="Keep the rows of one decision each: --where FIELD=VALUE.",
         )
-    notes = []
-    if all(unit.at is not None for unit in units):
+    timed = all(unit.at is not None for unit in units)
+    if timed:
         units.sort(key=lambda unit: unit.at or 0.0)
-    else:
-        notes.append("Rows without a time: the order of the file is taken as the order of the decisions.")
     units, unlogged = _with_propensity(units, options)
-    if rows.skipped:
-        notes.append(f"{len(rows.skipped):,} invalid rows were skipped: {'; '.join(rows.skipped[:LISTED])}")
-    counts = {
-        "rows": len(rows.choices),
-        "duplicates": rows.duplicates,
-        "filtered by --where": rows.filtered,
-        "invalid": len(rows.skipped),
-        f"{shape.unit_name}s with several actions": mixed,
-        "before the first propensity": unlogged,
-        "outcomes before their choice": early,
-    }
+    several = f"{shape.unit_name}s with several actions"
+    counts = {several: mixed, "before the first propensity": unlogged, "outcomes before their choice": early}
     arms = _arms(units, options)
     place = {arm: number for number, arm in enumerate(arms)}
     known = units[0].propensity is not None
@@ -82,12 +71,32 @@ def log_of(rows: LogRows, shape: LogShape, options: AuditOptions) -> AuditLog:
         probabilities=_probabilities(units, arms, options) if known else None,
         columns={path: np.array([unit.columns[path] for unit in units]) for path in units[0].columns},
         group=_groups(units),
-        counts={name: count for name, count in counts.items() if count},
+        counts=_positive(_counts(rows) | counts),
         mixed=mixed / (mixed + len(units)),
         reward_name=options.reward or name or "reward",
-        notes=tuple(notes),
+        notes=tuple(_notes(rows, timed=timed)),
         declared=_declared(options),
     )
+
+
+def _counts(rows: LogRows) -> dict[str, int]:
+    return {
+        "rows": len(rows.choices),
+        "duplicates": rows.duplicates,
+        "filtered by --where": rows.filtered,
+        "invalid": len(rows.skipped),
+    }
+
+
+def _positive(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _notes(rows: LogRows, *, timed: bool) -> Iterator[str]:
+    if not timed:
+        yield "Rows without a time: the order of the file is taken as the order of the decisions."
+    if rows.skipped:
+        yield f"{len(rows.skipped):,} invalid rows were skipped: {'; '.join(rows.skipped[:LISTED])}"
 
 
 def _require(rows: LogRows, shape: LogShape, options: AuditOptions) -> None:

@@ -1,11 +1,11 @@
-"""The page of an audit: the same page as a verdict's, in the words of somebody who has only a log."""
+"""The page of an audit: the same page as a verdict's, in words for a reader who has only a log."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from headway.kits.audit.audit import Audit
-from headway.kits.audit.compare import AuditComparison
+from headway.kits.audit.pairs import AuditComparison
 from headway.prove import Page
 
 WORDS = {"better": "better", "worse": "worse", "undecided": "too early", "cannot tell": "cannot tell"}

@@ -39,7 +39,7 @@ _CHUNK = 1 << 20
 _LARGEST_READ = 64 << 20  # of a manifest, or of a header of tar
 _MOST_HEADERS = 1 << 20  # bytes between two members
 _MOST_FILES, _LONGEST_NAME = 200_000, 300
-_MOST_RATIO, _SMALL = 100, 64 << 20  # an archive may unpack to so many times its size, and this
+_MOST_RATIO, _SMALL = 100, 64 << 20  # an archive may unpack to this many times its size, and this much more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +238,20 @@ class _Unzipped(gzip.GzipFile):
 
 def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
     """Extract every member, and compare it with the manifest at the end."""
+    seen, manifest = _members(source, target)
+    if manifest is None:
+        raise _broken(source, "it ends too early")
+    if manifest.form != _FORM:
+        raise _broken(source, f"its form is {manifest.form!r}, and this version reads {_FORM}")
+    files = manifest.files
+    wrong = sorted(name for name in {*files, *seen} if files.get(name) != seen.get(name))
+    if wrong or STORE not in files:
+        raise _broken(source, f"{(wrong or [STORE])[0][:200]!r} does not have the bytes that were backed up")
+    return files
+
+
+def _members(source: Path, target: Path) -> tuple[dict[str, _PackedFile], _Manifest | None]:
+    """The members, which are extracted, and the manifest, which is the last one."""
     seen: dict[str, _PackedFile] = {}
     manifest: _Manifest | None = None
     try:
@@ -260,15 +274,7 @@ def _unpack(source: Path, target: Path) -> dict[str, _PackedFile]:
         raise
     except (tarfile.TarError, zlib.error, msgspec.MsgspecError, EOFError, OSError, ValueError, RecursionError) as error:
         raise _broken(source, str(error)[:200].rstrip(".")) from error
-    if manifest is None:
-        raise _broken(source, "it ends too early")
-    if manifest.form != _FORM:
-        raise _broken(source, f"its form is {manifest.form!r}, and this version reads {_FORM}")
-    files = manifest.files
-    wrong = sorted(name for name in {*files, *seen} if files.get(name) != seen.get(name))
-    if wrong or STORE not in files:
-        raise _broken(source, f"{(wrong or [STORE])[0][:200]!r} does not have the bytes that were backed up")
-    return files
+    return seen, manifest
 
 
 def _opened(source: Path) -> IO[bytes]:

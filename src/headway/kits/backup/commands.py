@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli import Output, Session, renders, verb
+from headway.nouns import plural
 
 if TYPE_CHECKING:
     from headway.kits.backup.archive import BackupContent
@@ -64,7 +65,8 @@ def _record(done: str, session: Session, file: Path, content: BackupContent) -> 
 
 @renders(ProjectBackup)
 def _backup(out: Output, record: ProjectBackup) -> None:
-    what = f"{record.decisions:,} decisions and {record.policies:,} policies, {record.bytes / 1e6:,.0f} MB"
+    decisions = plural(record.decisions, "decision")
+    what = f"{decisions} and {plural(record.policies, 'policy', 'policies')}, {record.bytes / 1e6:,.0f} MB"
     if record.done == "written":
         out.line(f"{record.file} written: {what} from {record.folder}.")
     else:

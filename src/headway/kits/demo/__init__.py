@@ -19,15 +19,15 @@ KIT = Kit(
     },
     commands={
         "data synth": Command(
-            "headway.kits.demo.commands.synth:synth",
+            "headway.kits.demo.commands:synth",
             "Write the log of a router in a synthetic world: decisions with exact propensities.",
         ),
     },
     demos={
         "route": Command(
-            "headway.kits.demo.commands.route:route",
+            "headway.kits.demo.commands:route",
             "Play the whole loop on synthetic routing traffic, from an empty folder.",
         ),
     },
-    options={"up": "headway.kits.demo.commands.up:UP"},
+    options={"up": "headway.kits.demo.commands:UP"},
 )

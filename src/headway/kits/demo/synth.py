@@ -27,12 +27,15 @@ _DOLLARS = 20.0  # reward_v2 subtracts this per dollar: the priced world's fallb
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisReport:
+    """Decisions from a sample world that were stored."""
+
     task: str
     world: str
+    seed: int
     rows: int
     stored: int
     already: int
-    seed: int
+    source: str = "synthetic"
 
 
 def synthesise(

@@ -77,7 +77,7 @@ class Demo:
         if answer is None:
             return
         signals: dict[str, Any] = self._outcome(task, prompt, str(answer["action"]))
-        if self._random.random() < _UNRATED:  # what the call cost is known all the same
+        if self._random.random() < _UNRATED:  # the cost of the call is known
             signals = {name: value for name, value in signals.items() if name in ("cost_usd", "latency_s")}
         await asyncio.sleep(self._random.expovariate(2.0))  # people need a moment to rate
         await self._post(client, f"/v1/decisions/{answer['id']}/signals", signals)
@@ -120,14 +120,18 @@ class Demo:
                 continue  # the server is restarting
 
     async def _follow(self, rows: list[dict[str, Any]]) -> None:
-        route = [row for row in rows if row["task"] == "route"]
-        for row in route:
-            if row["why"] == PLANTED:
-                self._planted = row["policy"]  # by an earlier run, or just now
         for row in rows:
             if "ramp" in (row.get("detail") or {}):
                 self._once(f"step {row['seq']}", f"{row['policy']} {row['why']}")
-        promoted = [row for row in route if row["kind"] == "promote"]
+        await self._follow_route([row for row in rows if row["task"] == "route"])
+        self._follow_draft([row for row in rows if row["task"] == "draft"])
+
+    async def _follow_route(self, rows: list[dict[str, Any]]) -> None:
+        """Once a policy is promoted, a harmful candidate is planted: the gate must refuse it."""
+        for row in rows:
+            if row["why"] == PLANTED:
+                self._planted = row["policy"]  # by an earlier run, or just now
+        promoted = [row for row in rows if row["kind"] == "promote"]
         if promoted:
             self._once("promoted", f"{promoted[0]['policy']} was learned, proven and promoted by the gate")
             if not self._planted:
@@ -135,8 +139,7 @@ class Demo:
                 self._once("planted", f"a harmful candidate was planted: {self._planted}")
         if self._planted and "refused" not in self.events:
             await asyncio.to_thread(self._ask_gate)
-        await self._follow_canary([row for row in route if row["policy"] == self._planted])
-        self._follow_draft([row for row in rows if row["task"] == "draft"])
+        await self._follow_canary([row for row in rows if row["policy"] == self._planted])
 
     def _ask_gate(self) -> None:
         """Ask for the promotion of the harmful candidate, as a careless person would; the loop would not test it."""
@@ -151,7 +154,7 @@ class Demo:
             self._once("refused", f"the gate refused {self._planted}: {' '.join(verdict.reasons)}")
 
     async def _follow_canary(self, rows: list[dict[str, Any]]) -> None:
-        """Somebody gives the refused candidate a share of the traffic all the same; the loop must end that."""
+        """A person gives the refused candidate a share of the traffic anyway; the loop must end that."""
         started = [place for place, row in enumerate(rows) if row["kind"] == "canary"]
         if "refused" in self.events and not started:
             await asyncio.to_thread(self._give_share)
@@ -164,7 +167,10 @@ class Demo:
 
         with suppress(errors.HeadwayError), Project(self.folder) as project:  # tried again at the next look
             project.canary(self._planted, share=_SHARE, task="route", who="demo")
-            self._once("canary", f"{self._planted} decides on {_SHARE:.0%} of the traffic as a canary all the same")
+            self._once(
+                "canary",
+                f"{self._planted} decides on {_SHARE:.0%} of the traffic as a canary anyway, to show the safety net",
+            )
 
     def _follow_draft(self, rows: list[dict[str, Any]]) -> None:
         changes = [row for row in rows if row["kind"] in ("promote", "rollback")]

@@ -94,10 +94,6 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         if not model:
             raise Wrong("model", "neither request nor response names a model.", "Omit --map action=model.")
         candidate = Candidate(model)
-    usage = object_of(answer, "usage", optional=True)
-    signals = [*_signals(row, _OUTCOMES, at), *_signals(usage, ("prompt_tokens", "completion_tokens"), at)]
-    if failed:
-        signals.append(ImportedSignal(name="failed", value=1.0, label=failed, at=at))
     state: dict[str, Value] = {}
     temperature = number(request, "temperature", optional=True)
     if temperature is not None:
@@ -112,10 +108,16 @@ def read_chat(line: int, row: dict[str, Any], options: Options) -> Record:
         state=state,
         episode=_conversation(row) or _conversation(object_of(row, "metadata", optional=True)),
         at=at,
-        signals=tuple(signals),
+        signals=_outcome(row, answer, failed, at),
         schema="request and response" if request else "fine-tuning",
         ignored=tuple(fields_left(row, (*_LINE, *_CONVERSATION))),
     )
+
+
+def _outcome(row: dict[str, Any], answer: dict[str, Any], failed: str, at: float | None) -> tuple[ImportedSignal, ...]:
+    usage = object_of(answer, "usage", optional=True)
+    signals = (*_signals(row, _OUTCOMES, at), *_signals(usage, ("prompt_tokens", "completion_tokens"), at))
+    return (*signals, ImportedSignal(name="failed", value=1.0, label=failed, at=at)) if failed else signals
 
 
 def _body(side: dict[str, Any]) -> dict[str, Any]:

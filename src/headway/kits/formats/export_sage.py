@@ -51,11 +51,7 @@ def _rest(database: Database, decisions: Sequence[str]) -> dict[str, Record]:
 def _row(record: Record, rest: Record | None) -> tuple[Record | None, str]:
     signals = {signal["name"]: signal["value"] for signal in record["signals"]}
     if rest is not None:
-        if rest.get("reward") is not None and "reward" not in signals:
-            return None, "reward withdrawn"
-        if "reward" in signals and signals["reward"] != rest.get("reward"):
-            rest["reward"] = signals["reward"]
-        return rest, ""
+        return _imported_row(rest, signals)
     reward = record["reward"] if record["reward"] is not None else signals.get("reward")
     if reward is None:
         return None, "no reward"
@@ -83,3 +79,12 @@ def _row(record: Record, rest: Record | None) -> tuple[Record | None, str]:
         state,
     )
     return dict(zip(FIELDS, values, strict=True)), ""
+
+
+def _imported_row(rest: Record, signals: Record) -> tuple[Record | None, str]:
+    """The row as it was imported, with the reward that it has now."""
+    if rest.get("reward") is not None and "reward" not in signals:
+        return None, "reward withdrawn"
+    if "reward" in signals and signals["reward"] != rest.get("reward"):
+        rest["reward"] = signals["reward"]
+    return rest, ""

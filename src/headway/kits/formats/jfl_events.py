@@ -20,7 +20,7 @@ is the episode, so that two measurements of one change never end up on both side
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from headway.kits.data import (
@@ -123,10 +123,7 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
             at = moment(row, "ts")
             assert at is not None
             last = max(last, at)
-            late = [key for key, (_, flow) in flows.items() if flow.at is not None and at - flow.at > _FLOW_S]
-            if len(flows) >= _OPEN:
-                late.append(next(iter(flows)))
-            for key in dict.fromkeys(late):
+            for key in _overdue(flows, at):
                 yield flows.pop(key)[1]
             if kind in ("eval:scored", "review:scored"):
                 yield _scored(line, row, kind, at)
@@ -136,13 +133,7 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
                     yield flows.pop(key)[1]
                 flows[key] = (line, _triggered(line, row, key[0], at))
             elif kind == "flow:completed":
-                waiting = flows.pop(_flow(row), None)
-                if waiting is None:
-                    yield Skipped(line, "a flow that completed without a start, or too late")
-                else:
-                    failed = number(row, "data.actions_failed", optional=True, words=True) or 0.0
-                    yield _completed(waiting[1], failed == 0.0, at)
-                    yield Skipped(line, "flow:completed is the outcome of an earlier line")
+                yield from _ended(line, row, flows.pop(_flow(row), None), at)
             else:
                 why = "repeats an entry of a journal" if kind == "journal:entry" else "holds no action"
                 yield Skipped(line, f"{kind} {why}")
@@ -153,6 +144,14 @@ def read_events(rows: Iterable[Row | Problem], _: Options) -> Iterator[Record | 
             yield flow
         else:
             yield Skipped(line, "a flow that is still running: import again when it has ended")
+
+
+def _overdue(flows: Mapping[tuple[str, str], tuple[int, Record]], at: float) -> Iterable[tuple[str, str]]:
+    """The flows that have failed by now, and the oldest of too many."""
+    late = [key for key, (_, flow) in flows.items() if flow.at is not None and at - flow.at > _FLOW_S]
+    if len(flows) >= _OPEN:
+        late.append(next(iter(flows)))
+    return dict.fromkeys(late)
 
 
 def _scored(line: int, row: dict[str, Any], kind: str, at: float) -> Record:
@@ -219,6 +218,16 @@ def _triggered(line: int, row: dict[str, Any], name: str, at: float) -> Record:
         signals=(ImportedSignal(name=LABEL, value=-0.005, rater=INFERRED, at=at),),
         schema="flow",
     )
+
+
+def _ended(line: int, row: dict[str, Any], waiting: tuple[int, Record] | None, at: float) -> Iterator[Record | Skipped]:
+    """The flow that an event completes."""
+    if waiting is None:
+        yield Skipped(line, "a flow that completed without a start, or too late")
+        return
+    failed = number(row, "data.actions_failed", optional=True, words=True) or 0.0
+    yield _completed(waiting[1], failed == 0.0, at)
+    yield Skipped(line, "flow:completed is the outcome of an earlier line")
 
 
 def _completed(flow: Record, well: bool, at: float) -> Record:

@@ -55,12 +55,12 @@ KIT = Kit(
         ),
     },
     worlds={
-        "masked_cartpole": "headway.kits.grow.masked_cartpole:masked_cartpole",
+        "masked_cartpole": "headway.kits.grow.gymnasium_world:masked_cartpole",
         "scaffold": "headway.kits.grow.scaffold:scaffold",
-        "morph": "headway.kits.grow.morph.taught:morph",
+        "morph": "headway.kits.grow.morph.baselines:morph",
     },
     spaces={
-        "masked_cartpole": "headway.kits.grow.masked_cartpole:SPACE",
+        "masked_cartpole": "headway.kits.grow.gymnasium_world:SPACE",
         "morph": "headway.kits.grow.morph.blueprints:SPACE",
         "scaffold": "headway.kits.grow.scaffold:SPACE",
     },

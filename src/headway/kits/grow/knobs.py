@@ -19,10 +19,10 @@ class RecurrentKnobs:
     embedding: int = knob(4, "The width of an embedded index.", low=1, high=1024)
     layers: int = knob(1, "How many LSTMs are stacked.", low=1, high=8)
     residual: bool = knob(True, "Whether stacked LSTMs add to the one before.")
-    attention: int = knob(0, "Over the outputs of so many past steps; 0: none.", low=0, high=4096)
+    attention: int = knob(0, "Over the outputs of this many past steps; 0: none.", low=0, high=4096)
     remember: bool = knob(True, "Whether it has a memory at all; false is for comparisons.")
     critic: str = knob("", '"marginal", "state" or "sampled_op".')
-    feedback: bool | None = knob(None, "Whether the policy sees what became of its last action.")
+    feedback: bool | None = knob(None, "Whether the policy sees the result of its last action.")
     imitate: str = knob("", "A teacher of the world that it imitates before it practises.")
     imitate_episodes: int = knob(1, "How many episodes the teacher plays in every copy.", low=1, high=10**6)
     imitate_doubt: float = knob(
@@ -34,7 +34,7 @@ class RecurrentKnobs:
     envs: int = knob(32, "How many copies of the world act together.", low=1, high=10**9)
     horizon: int = knob(0, "Steps of a rollout; 0: an episode of the world, or 128.", low=0, high=10**9)
     chunk: int = knob(
-        0, "Gradients go back so many steps, from a stored memory; 0: the whole rollout.", low=0, high=10**9
+        0, "Gradients go back this many steps, from a stored memory; 0: the whole rollout.", low=0, high=10**9
     )
     epochs: int = knob(4, "How often an update passes over its rollout.", low=1, high=10**9)
     minibatches: int = knob(4, "Into how many groups of copies a rollout is divided.", low=1, high=10**9)

@@ -237,7 +237,7 @@ class RunFolder:
         return training.counts.steps
 
     def _check(self, training: Training, told: Mapping[str, Any]) -> None:
-        """A snapshot goes on in the same world, with the same settings and as many copies; other knobs may change."""
+        """A snapshot continues in the same world, with the same settings and as many copies; other knobs may change."""
         mine = {
             "world": self.world, "device": training.device, "copies": training.knobs.envs, "settings": self.settings,
         }  # fmt: skip

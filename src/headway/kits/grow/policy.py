@@ -183,7 +183,7 @@ def _parts(weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _to(values: Floats, bits: int) -> Floats:
-    """Rounded to so many bits after the point."""
+    """Rounded to this many bits after the point."""
     kept: Floats = np.rint(values * 2.0**bits)
     kept *= 2.0**-bits
     return kept

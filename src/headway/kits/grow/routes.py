@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headway.kits.grow.shown import GrowEvaluation, kept_evaluations
+from headway.kits.grow.kept_evaluations import GrowEvaluation, kept_evaluations
 from headway.nouns import errors
 from headway.serve import Call, endpoint, strict
 

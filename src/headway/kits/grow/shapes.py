@@ -45,7 +45,7 @@ class RecurrentShape:
     embedding: int = 4
     layers: int = 1
     residual: bool = True  # with several layers: each adds to the one before
-    attention: int = 0  # over the outputs of so many past steps; 0: none
+    attention: int = 0  # over the outputs of this many past steps; 0: none
     deep: int = 8  # heads with more choices get one more layer; 0: none does
     critic: Critic = "marginal"
     remember: bool = True  # False: every step starts with an empty memory

@@ -81,7 +81,7 @@ def random_state(rng: np.random.Generator) -> NDArray[np.uint64]:
 
 
 def random_from(array: NDArray[np.uint64]) -> np.random.Generator:
-    """The generator that goes on from `random_state`."""
+    """The generator that continues from `random_state`."""
     state, low, increment, low_increment, has, rest = (int(word) for word in array)
     bits = np.random.PCG64()
     bits.state = {

@@ -363,16 +363,22 @@ def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until:
     for row in _settled(question):
         if row.decision.seq <= after or not unread.speaks(row.decision, row.first or None):
             continue
-        if row.decision.at <= until:
-            question.left["not later than the training rows"] += 1
-        elif row.decision.source == "mined":
-            question.left["with a mined label"] += 1
-        elif not rule.usable(row):
-            question.left["without a reward"] += 1
-        elif row.decision.situation.episode is None and kin.name(row.decision.situation) in read:
-            question.left[NEAR_COPIES] += 1
+        why = _why_not(row, rule, until)
+        if not why and row.decision.situation.episode is None and kin.name(row.decision.situation) in read:
+            why = NEAR_COPIES
+        if why:
+            question.left[why] += 1
         else:
             yield row
+
+
+def _why_not(row: Settled, rule: _Rewards | _Actions, until: float) -> str:
+    """Why a row can be no evidence by itself; empty if it can."""
+    if row.decision.at <= until:
+        return "not later than the training rows"
+    if row.decision.source == "mined":
+        return "with a mined label"
+    return "" if rule.usable(row) else "without a reward"
 
 
 def _settled(question: ProofQuestion) -> Iterator[Settled]:

@@ -54,9 +54,9 @@ KIT = Kit(
     name="models",
     summary="Models on this machine: fetched once, checked, converted, and offline from then on.",
     encoders={
-        "minilm": "headway.kits.models.encoders.minilm:make",
-        "wordllama": "headway.kits.models.encoders.wordllama:make",
-        "endpoint": "headway.kits.models.encoders.endpoint:make",
+        "minilm": "headway.kits.models.minilm:make",
+        "wordllama": "headway.kits.models.wordllama:make",
+        "endpoint": "headway.kits.models.embedding_endpoint:make",
     },
     commands={
         "models": Command(

@@ -25,6 +25,7 @@ import msgspec
 from headway.kits.models.language import Completion, Counted, Delta, Prompt, Scored, Turn
 from headway.kits.models.outgoing import CallFailed, Outgoing
 from headway.nouns import errors
+from headway.settings import Settings
 
 _TRIES = 5
 _SHORT_TRIES, _LONGEST_WAIT_S = 3, 5.0  # where somebody waits
@@ -52,6 +53,15 @@ class ChatEndpoint:
         self.name, self.model, self.at_once, self._patient = name, model, at_once, patient
         self._max_tokens, self._first_pause_s = max_tokens, first_pause_s
         self._server = Outgoing(url, key=key, timeout_s=timeout_s, most_bytes=most_bytes, connections=2 * at_once)
+
+    @classmethod
+    def of(cls, settings: Settings, upstream: str, *, patient: bool = True) -> Self:
+        """The endpoint of [upstreams.NAME]."""
+        at = settings.upstreams[upstream]
+        key = settings.key(at.key_env) if at.key_env else ""
+        return cls(
+            upstream, at.url, at.model, key=key, timeout_s=at.timeout_s, max_tokens=at.max_tokens, patient=patient
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -129,13 +130,12 @@ def add_from_hub(
 def _download(repository: str, revision: str, made: Path, cache: Path, progress: Progress) -> str:
     """Download the safe files of a repository into the folder `made`; returns the commit."""
     import huggingface_hub
-    from huggingface_hub import errors as failures
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     what = f"fetching {repository}"
     progress(what, 0, None)
     disable_progress_bars()  # Headway shows its own
-    try:
+    with _hub_errors(repository, revision):
         info = huggingface_hub.HfApi().model_info(repository, revision=revision or None, files_metadata=True)
         names = [file.rfilename for file in info.siblings or [] if is_wanted(file.rfilename)]
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
@@ -146,6 +146,17 @@ def _download(repository: str, revision: str, made: Path, cache: Path, progress:
             huggingface_hub.hf_hub_download(repository, name, revision=info.sha, local_dir=made)
             done += sizes[name]
         progress(what, done, whole or None)
+    shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's notes about the download
+    return info.sha or ""
+
+
+@contextmanager
+def _hub_errors(repository: str, revision: str) -> Iterator[None]:
+    """Errors of the hub's library as ours."""
+    from huggingface_hub import errors as failures
+
+    try:
+        yield
     except (failures.RepositoryNotFoundError, failures.RevisionNotFoundError) as error:
         raise errors.UnknownName(
             f"The hub has no model {repository!r}" + (f" at {revision!r}." if revision else "."),
@@ -166,8 +177,6 @@ def _download(repository: str, revision: str, made: Path, cache: Path, progress:
         if not type(error).__module__.startswith(("httpx", "httpcore", "requests", "urllib3")):
             raise
         raise _unreachable(repository, error) from error
-    shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's notes about the download
-    return info.sha or ""
 
 
 def _unreachable(repository: str, error: Exception) -> errors.Unavailable:

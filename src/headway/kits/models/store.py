@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from headway.files import open_regular, read_regular
+from headway.files import open_regular, read_regular, write_whole
 from headway.nouns import Finding, Progress, errors
 from headway.settings import Settings
 
@@ -343,9 +343,7 @@ def _remember(seen: Path, stamp: str) -> None:
     """Store the stamp if possible; in a read-only cache, files are hashed every time."""
     try:
         seen.parent.mkdir(exist_ok=True)
-        fresh = seen.with_name(f"{seen.name}~{os.getpid()}")
-        fresh.write_text(stamp, "utf-8")
-        fresh.replace(seen)
+        write_whole(seen, stamp.encode())
     except OSError:
         pass
 

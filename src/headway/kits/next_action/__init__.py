@@ -39,7 +39,7 @@ KIT = Kit(
             kinds=("ranking",),
             policy="headway.kits.next_action.policy:read",
             learner="headway.kits.next_action.learner:RankerLearner",
-            knobs="headway.kits.next_action.knobs:RankerKnobs",
+            knobs="headway.kits.next_action.shapes:RankerKnobs",
             default=True,
             interruptible=True,
         ),

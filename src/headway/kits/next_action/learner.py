@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.next_action.compare import BestRanker, compared
-from headway.kits.next_action.knobs import RankerKnobs
-from headway.kits.next_action.layout import Layout
-from headway.kits.next_action.rows import RankedRows, rows_of
-from headway.kits.next_action.shapes import EMBEDDING
+from headway.kits.next_action.architectures import BestRanker, compared
+from headway.kits.next_action.layout import Layout, RankedRows, rows_of
+from headway.kits.next_action.shapes import EMBEDDING, RankerKnobs
 from headway.learn import RowCounts
 from headway.nouns import Encoder, Experience, Learned, Progress, Settled, changed, errors
 
@@ -42,11 +40,11 @@ class RankerLearner:
         *,
         work: Path | None = None,
     ) -> Learned:
-        """The best architecture; `work`: a folder where interrupted training is kept and carried on."""
+        """The best architecture; `work`: a folder where interrupted training is kept, and from which it continues."""
         wanted = _wanted(knobs)
         counts = RowCounts()
         train, tune = (_labelled(experience.part(name), counts, wanted["role"]) for name in ("train", "tune"))
-        if not tune and len(train) > 1:  # hardly any row: some of them must judge the others
+        if not tune and len(train) > 1:  # very few rows: some of them must judge the others
             train, tune = train[: -(-4 * len(train) // 5)], train[-(-4 * len(train) // 5) :]
         until, train, tune = _held_back(train, tune, float(wanted["held_back"]))
         _check_enough(train, tune, wanted)

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from headway.decide import damaged, explore, tensor
-from headway.kits.next_action.layout import ActionInputs, Layout, StateInputs, type_of, widths
+from headway.kits.next_action.layout import ActionInputs, Layout, StateInputs, state_key, type_of, widths
 from headway.kits.next_action.measures import measure, sign_accuracy
 from headway.kits.next_action.regression import Regression, read_regression
-from headway.kits.next_action.rows import state_key
 from headway.kits.next_action.shapes import ARCHITECTURES, SIZES, RankerShape
 from headway.nouns import Candidate, Encoder, Floats, Opinions, Settled, Situation
 
@@ -30,28 +30,21 @@ Z80 = 1.2815515655446004  # ±Z80 deviations hold 80% of a normal distribution
 _MOST_SPREAD = 4.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranker:
     """The policy of the family `ranker`. Immutable; safe from threads."""
 
     family = "ranker"
-
-    def __init__(
-        self,
-        *,
-        layout: Layout,
-        encoder: Encoder | None,
-        regression: Regression,
-        centre: float,
-        scale: float,
-        spread: float,
-        types: Mapping[str, float],
-        scorer: Callable[[StateInputs, ActionInputs], Any] | None,
-        knobs: Mapping[str, Any],
-        until: float,
-    ) -> None:
-        self.layout, self.encoder, self.regression = layout, encoder, regression
-        self.centre, self.scale, self.spread, self.types = centre, scale, spread, types
-        self.scorer, self.knobs, self.until = scorer, knobs, until
+    layout: Layout
+    encoder: Encoder | None
+    regression: Regression
+    centre: float
+    scale: float
+    spread: float
+    types: Mapping[str, float]
+    scorer: Callable[[StateInputs, ActionInputs], Any] | None
+    knobs: Mapping[str, Any]
+    until: float
 
     def opinions(
         self,

@@ -26,21 +26,21 @@ KIT = Kit(
     families={
         "outcome": Family(
             kinds=("choice",),
-            policy="headway.kits.offline.outcome.policy:read",
-            learner="headway.kits.offline.outcome.learner:OutcomeLearner",
+            policy="headway.kits.offline.outcome:read",
+            learner="headway.kits.offline.outcome_learner:OutcomeLearner",
             knobs="headway.kits.offline.knobs:OutcomeKnobs",
         ),
         "clone": Family(
             kinds=("choice",),
-            policy="headway.kits.offline.clone.policy:read",
-            learner="headway.kits.offline.clone.learner:CloneLearner",
+            policy="headway.kits.offline.clone:read",
+            learner="headway.kits.offline.clone_learner:CloneLearner",
             knobs="headway.kits.offline.knobs:CloneKnobs",
             resumable=True,
         ),
         "cql": Family(
             kinds=("choice",),
-            policy="headway.kits.offline.cql.policy:read",
-            learner="headway.kits.offline.cql.learner:CQLLearner",
+            policy="headway.kits.offline.cql:read",
+            learner="headway.kits.offline.cql_learner:CQLLearner",
             knobs="headway.kits.offline.knobs:CQLKnobs",
             resumable=True,
         ),

@@ -31,6 +31,7 @@ from headway.kits.practice import Adam, Network
 
 Looked = Callable[[int], bool]  # called with the number of steps; True stops
 _CHUNK = 4096
+_PATIENCE = 6  # evaluations without a better error
 _NOTHING = np.float32(-1e30)  # the logit of an arm that is not offered
 
 
@@ -47,6 +48,30 @@ class Steps:
     target_every: int = 500
     look_every: int = 250
     settle: float = 0.0  # over this last share of the steps the rate falls to 0
+
+
+class BestSteps:
+    """Keeps the network's weights of the least error on held-out rows, and says when no better one has come for long.
+
+    best = BestSteps(network, error)         # math.inf: nothing is known of the start
+    best.ends(step, error)                   # after some steps; True: stop
+    best.take()                              # the network has the best weights again; their number of steps
+    """
+
+    def __init__(self, network: Network, error: float) -> None:
+        self._network, self._theta = network, network.theta.copy()
+        self.error, self.steps, self._late = error, 0, 0
+
+    def ends(self, step: int, error: float) -> bool:
+        if error < self.error:
+            self.error, self.steps, self._late, self._theta = error, step, 0, self._network.theta.copy()
+        else:
+            self._late += 1
+        return self._late >= _PATIENCE
+
+    def take(self) -> int:
+        self._network.theta[...] = self._theta
+        return self.steps
 
 
 def minibatches(rows: NDArray[np.int64], batch: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

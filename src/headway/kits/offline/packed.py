@@ -37,32 +37,45 @@ def packed(chunks: Iterable[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, An
         return tensors, words
     first = logs[0]
     words["arms"], words["guards"] = list(first.arms), list(first.guards)
-    for name in _PLAIN:
-        tensors[name] = np.concatenate([getattr(log, name) for log in logs])
-    tensors[_ORDER] = np.concatenate([log.order for log in logs])
-    tensors["worst"] = np.concatenate([log.worst for log in logs])
-    for name in _MAYBE:
-        if getattr(first, name) is not None:
-            tensors[name] = np.concatenate([getattr(log, name) for log in logs])
-    for name in first.guards:
-        tensors[f"guard.{name}"] = np.concatenate([log.guards[name] for log in logs])
-    labelled = {f"segment.{name}": [log.segments[name] for log in logs] for name in first.segments}
-    labelled |= {name: [getattr(log, name) for log in logs] for name in _LABELS if getattr(first, name) is not None}
-    for name, parts in labelled.items():
-        names, codes = np.unique(np.concatenate(parts), return_inverse=True)
+    tensors |= _numbers(logs)
+    for name, column in _labels(logs).items():
+        names, codes = np.unique(column, return_inverse=True)
         words["labels"][name] = names.tolist()
         tensors[name] = codes.astype(np.int32)
-    words["raters"] = sorted({name for log in logs for name in log.raters})
-    words["without"] = sorted({name for log in logs for name in log.without})
-    for place, name in enumerate(words["raters"]):
-        rated = [log.raters.get(name, np.zeros(len(log), dtype=np.bool_)) for log in logs]
-        tensors[f"rater.{place}"] = np.concatenate(rated)
-    for place, name in enumerate(words["without"]):
-        tensors[f"without.{place}"] = np.concatenate([log.without.get(name, log.reward) for log in logs])
+    columns, listed = _packed_raters(logs)
+    tensors, words = tensors | columns, words | listed
     if first.origin is not None:
         columns, words["origin"] = _packed_origin([log.origin or RowOrigin() for log in logs])
         tensors |= columns
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, words
+
+
+def _numbers(logs: Sequence[Log]) -> dict[str, NDArray[Any]]:
+    known = [name for name in _MAYBE if getattr(logs[0], name) is not None]
+    ours = {**{name: name for name in (*_PLAIN, "worst", *known)}, _ORDER: "order"}
+    columns = {name: np.concatenate([getattr(log, our) for log in logs]) for name, our in ours.items()}
+    guards = {f"guard.{name}": np.concatenate([log.guards[name] for log in logs]) for name in logs[0].guards}
+    return columns | guards
+
+
+def _labels(logs: Sequence[Log]) -> dict[str, NDArray[Any]]:
+    """The columns of texts: segments, keys and sources."""
+    columns = {f"segment.{name}": [log.segments[name] for log in logs] for name in logs[0].segments}
+    columns |= {name: [getattr(log, name) for log in logs] for name in _LABELS if getattr(logs[0], name) is not None}
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
+
+
+def _packed_raters(logs: Sequence[Log]) -> tuple[dict[str, NDArray[Any]], dict[str, list[str]]]:
+    """Which rows each rater rated, and the reward without each; numbered, and the names in that order."""
+    raters = sorted({name for log in logs for name in log.raters})
+    without = sorted({name for log in logs for name in log.without})
+    tensors: dict[str, NDArray[Any]] = {}
+    for place, name in enumerate(raters):
+        rated = [log.raters.get(name, np.zeros(len(log), dtype=np.bool_)) for log in logs]
+        tensors[f"rater.{place}"] = np.concatenate(rated)
+    for place, name in enumerate(without):
+        tensors[f"without.{place}"] = np.concatenate([log.without.get(name, log.reward) for log in logs])
+    return tensors, {"raters": raters, "without": without}
 
 
 def _packed_origin(origins: Sequence[RowOrigin]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -85,27 +98,10 @@ def _packed_origin(origins: Sequence[RowOrigin]) -> tuple[dict[str, NDArray[Any]
 def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
     """The packed chunks; inconsistent arrays are an InvalidInput."""
     try:
-        lengths, arms = [int(word) for word in words["rows"]], tuple(str(word) for word in words["arms"])
+        lengths = [int(word) for word in words["rows"]]
         if not lengths:
             return
-        columns: dict[str, Any] = {name: tensors[name] for name in _PLAIN}
-        columns["order"] = tensors[_ORDER]
-        columns |= {name: tensors[name] for name in ("worst", *_MAYBE) if name in tensors}
-        labels = {
-            name: np.asarray(names, dtype=np.str_)[tensors[name]] for name, names in dict(words["labels"]).items()
-        }
-        columns |= {name: labels[name] for name in _LABELS if name in labels}
-        segments = {
-            name.removeprefix("segment."): column for name, column in labels.items() if name.startswith("segment.")
-        }
-        whole = Log.of(
-            **columns,
-            arms=arms,
-            segments=segments,
-            guards={name: tensors[f"guard.{name}"] for name in words["guards"]},
-            raters={name: tensors[f"rater.{place}"] for place, name in enumerate(words.get("raters", ()))},
-            without={name: tensors[f"without.{place}"] for place, name in enumerate(words.get("without", ()))},
-        )
+        whole = _whole(tensors, words)
         origins = _origins(tensors, words["origin"], lengths) if "origin" in words else [None] * len(lengths)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise errors.InvalidInput(
@@ -121,6 +117,23 @@ def unpacked(tensors: Tensors, words: Mapping[str, Any]) -> Iterator[Log]:
     for length, origin in zip(lengths, origins, strict=True):
         yield replace(whole.rows(start, start + length), origin=origin)
         start += length
+
+
+def _whole(tensors: Tensors, words: Mapping[str, Any]) -> Log:
+    """The rows of all chunks, without how they came about."""
+    columns: dict[str, Any] = {name: tensors[name] for name in _PLAIN}
+    columns["order"] = tensors[_ORDER]
+    columns |= {name: tensors[name] for name in ("worst", *_MAYBE) if name in tensors}
+    labels = {name: np.asarray(names, dtype=np.str_)[tensors[name]] for name, names in dict(words["labels"]).items()}
+    columns |= {name: labels[name] for name in _LABELS if name in labels}
+    return Log.of(
+        **columns,
+        arms=tuple(str(word) for word in words["arms"]),
+        segments={name.removeprefix("segment."): labels[name] for name in labels if name.startswith("segment.")},
+        guards={name: tensors[f"guard.{name}"] for name in words["guards"]},
+        raters={name: tensors[f"rater.{place}"] for place, name in enumerate(words.get("raters", ()))},
+        without={name: tensors[f"without.{place}"] for place, name in enumerate(words.get("without", ()))},
+    )
 
 
 def _origins(tensors: Tensors, words: Mapping[str, Any], lengths: Sequence[int]) -> list[RowOrigin | None]:

@@ -33,7 +33,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.files import read_regular
+from headway.files import read_regular, whole_folder
 from headway.kits.heldout import bootstrap
 from headway.kits.offline.stated import Stated
 from headway.nouns import Evidence, Verdict, errors
@@ -94,22 +94,16 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
         raise errors.InvalidInput(
             f"{str(folder)!r} is not empty.", code="pack_exists", hint="Name a new folder, or remove this one."
         )
-    scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
-    scratch.mkdir(parents=True)
-    try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with whole_folder(folder) as scratch:
         for name, body in files.items():
             (scratch / name).write_bytes(body)
         sums = "".join(f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in sorted(files.items()))
         (scratch / SUMS).write_text(sums, "ascii")
+        scratch.chmod(0o755)
         if folder.exists():
             (folder / "live.part").unlink(missing_ok=True)
             folder.rmdir()
-        scratch.rename(folder)
-    finally:
-        if scratch.exists():
-            for path in scratch.iterdir():
-                path.unlink()
-            scratch.rmdir()
 
 
 def verify(folder: Path) -> VerifiedPack:
@@ -154,7 +148,7 @@ def recompute(bodies: Mapping[str, bytes], *, seed: int) -> dict[str, Any]:
     if "rows.safetensors" in bodies:
         results["offline"] = plain(_offline(bodies))
     if "live.jsonl" in bodies:
-        from headway.kits.offline.compare_live import summary
+        from headway.kits.offline.live_answers import summary
 
         results["live"] = plain(summary([json.loads(line) for line in bodies["live.jsonl"].splitlines()], seed=seed))
     if "played.jsonl" in bodies:

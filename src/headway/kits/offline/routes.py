@@ -13,7 +13,7 @@ from headway.nouns import errors
 from headway.serve import Call, endpoint
 
 _PATIENCE_S = 120.0
-_WAIT_S = 10.0  # for the curve of somebody else
+_WAIT_S = 10.0  # for a curve that another request computes
 _computing = threading.Lock()  # one curve at a time: each is a process
 
 

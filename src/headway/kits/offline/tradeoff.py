@@ -27,7 +27,7 @@ from headway.nouns import Estimate, Floats, errors
 from headway.prove import held_out_predictions
 
 if TYPE_CHECKING:
-    from headway.nouns import Settled
+    from headway.nouns import Decision, Settled
     from headway.project import Project
     from headway.reward import Rewards
 
@@ -225,8 +225,6 @@ def traded(
     newest: int = NEWEST,
 ) -> Tradeoff:
     """The curve of quality against cost over the newest decisions; see `traded_signals` for the defaults."""
-    import numpy as np
-
     from headway.encode import Tracker
 
     settings = project.settings.task(task)
@@ -249,18 +247,15 @@ def traded(
             code="cost_missing",
             hint="Set price_in and price_out of the upstreams, or name another signal: --cost latency_s",
         )
-    arms = sorted({candidate.name for decision, _, _ in rows for candidate in decision.candidates})
+    decisions = [decision for decision, _, _ in rows]
+    arms = sorted({candidate.name for decision in decisions for candidate in decision.candidates})
     column = {name: place for place, name in enumerate(arms)}
-    logged = np.zeros((len(rows), len(arms)))
-    for place, (decision, _, _) in enumerate(rows):
-        for candidate, share in zip(decision.candidates, decision.probabilities, strict=True):
-            logged[place, column[candidate.name]] = share
-    situations = [decision.situation for decision, _, _ in rows]
+    situations = [decision.situation for decision in decisions]
     encoder = project.servings.encoder_of(settings)
     return tradeoff(
         features=Tracker(situations[:2000]).features(encoder).vectors(situations, encoder),
-        action=np.array([column[decision.action] for decision, _, _ in rows]),
-        logged=logged,
+        action=np.array([column[decision.action] for decision in decisions]),
+        logged=_logged(decisions, column),
         quality=np.array([good for _, good, _ in rows], dtype=np.float64),
         cost=np.array([price for _, _, price in rows], dtype=np.float64),
         arms=arms,
@@ -268,3 +263,12 @@ def traded(
         of=of,
         seed=settings.seed,
     )
+
+
+def _logged(decisions: Sequence[Decision], column: Mapping[str, int]) -> Floats:
+    """[row, arm]: the probabilities with which the arms were chosen."""
+    logged = np.zeros((len(decisions), len(column)))
+    for place, decision in enumerate(decisions):
+        for candidate, share in zip(decision.candidates, decision.probabilities, strict=True):
+            logged[place, column[candidate.name]] = share
+    return logged

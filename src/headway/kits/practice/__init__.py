@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from headway.kits.practice import fit as fit, logged as logged, ppo as ppo
     from headway.kits.practice.acting import RunningScale as RunningScale, final_observations as final_observations
     from headway.kits.practice.commands import (
-        PractisedSeeds as PractisedSeeds,
         practice_values as practice_values,
+        practise_several as practise_several,
         show as show,
     )
     from headway.kits.practice.engine import Adam as Adam
@@ -76,7 +76,7 @@ KIT = Kit(
             kinds=("choice",),
             policy="headway.kits.practice.policy:read",
             learner="headway.kits.practice.learner:ActorCriticLearner",
-            knobs="headway.kits.practice.knobs:ActorCriticKnobs",
+            knobs="headway.kits.practice.learner:ActorCriticKnobs",
             evidence=("world", "log"),
         ),
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,11 @@ import click
 from headway.cli import OptionHook, Output, Session, pairs, renders
 from headway.kits.crews import crew_here
 from headway.kits.report import plot_figure
-from headway.nouns import errors
+from headway.nouns import errors, plural
 
 if TYPE_CHECKING:
     from headway.kits.practice.run import Practised
+    from headway.project import Project
 
 _OWN = ("world", "steps", "target", "device", "resume", "seeds")
 
@@ -40,7 +41,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     again = f"headway learn {task}--world {own['world']} --seed {given['seed']}"
     again += f" --family {given['family']}" if given["family"] else ""
     if own["seeds"]:
-        return _seeds(session, own["world"], own["seeds"], values["workers"], given)
+        return practise_several(session, own["world"], own["seeds"], values["workers"], given)
     workers = values["workers"]
     crew = None if workers is None else crew_here(workers)  # None: copies act in this process
     with session.project(create=True) as project:
@@ -55,13 +56,21 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
     return 0
 
 
-def _seeds(session: Session, world: str, count: int, workers: int | None, given: dict[str, Any]) -> int:
-    """Practise with several seeds, side by side."""
+def practise_several(
+    session: Session,
+    world: str,
+    count: int,
+    workers: int | None,
+    given: dict[str, Any],
+    settings: Callable[[Project], dict[str, Any]] | None = None,
+) -> int:
+    """Practise with several seeds, side by side; `settings` of the world, if they depend on the project."""
     from headway.kits.practice.seeds import practise_seeds
 
-    first = given.pop("seed")
-    crew = crew_here(workers)
+    first, crew = given.pop("seed"), crew_here(workers)
     with session.project(create=True) as project:
+        if settings is not None:
+            given["settings"] = settings(project)
         done = practise_seeds(
             project, world, seeds=range(first, first + count), crew=crew, progress=session.out.progress, **given
         )
@@ -152,7 +161,7 @@ class PractisedSeeds:
 
 @renders(PractisedSeeds)
 def _practised_seeds(out: Output, done: PractisedSeeds) -> None:
-    out.line(f"{len(done.seeds)} policies practised in {done.seeds[0].world}.", style="bold")
+    out.line(f"{plural(len(done.seeds), 'policy', 'policies')} practised in {done.seeds[0].world}.", style="bold")
     rows = [
         (
             str(one.seed),

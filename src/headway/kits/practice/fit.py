@@ -88,13 +88,7 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
         changed[name] = tuple(value) if isinstance(value, list | tuple) else value
     try:
         made = replace(base or Practice(), **changed)
-        numbers = [made.rate, made.gamma, made.lam, made.clip, made.value]
-        counts = [made.steps, made.envs, made.horizon, made.epochs, made.minibatch, made.episodes, made.confirm]
-        counts += made.hidden
-        sound = all(np.isfinite(number) and number >= 0 for number in numbers) and made.gamma <= 1 and made.lam <= 1
-        sound = sound and all(isinstance(count, int) and count > 0 for count in counts)
-        sound = sound and made.activation in ("tanh", "relu") and made.start in ("orthogonal", "xavier")
-        sound = sound and made.schedule in ("linear", "constant")
+        sound = _in_range(made)
     except TypeError:
         sound = False
     if not sound:
@@ -104,6 +98,22 @@ def settings_of(knobs: Mapping[str, Any], base: Practice | None = None) -> Pract
             hint="Counts are whole and above 0, rates at least 0, gamma and lam at most 1.",
         )
     return made
+
+
+def _in_range(made: Practice) -> bool:
+    numbers = [made.rate, made.gamma, made.lam, made.clip, made.value]
+    counts = [made.steps, made.envs, made.horizon, made.epochs, made.minibatch, made.episodes, made.confirm]
+    choices = (
+        (made.activation, ("tanh", "relu")),
+        (made.start, ("orthogonal", "xavier")),
+        (made.schedule, ("linear", "constant")),
+    )
+    return (
+        all(np.isfinite(number) and number >= 0 for number in numbers)
+        and max(made.gamma, made.lam) <= 1
+        and all(isinstance(count, int) and count > 0 for count in (*counts, *made.hidden))
+        and all(choice in known for choice, known in choices)
+    )
 
 
 class Rows(NamedTuple):

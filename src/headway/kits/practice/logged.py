@@ -62,6 +62,26 @@ def gather(
     counts: RowCounts | None = None,
 ) -> LoggedRows:
     """At most `most` rows with a reward (a uniform sample); `price(arm)` is subtracted from the reward."""
+    index = {name: place for place, name in enumerate(arms)}
+    sampled = _sample(rows, most, rng, counts)
+    kept = [row for row in sampled if row.decision.action in index and row.weight > 0.0]
+    offered = np.zeros((len(kept), len(arms)), dtype=np.bool_)
+    for place, row in enumerate(kept):
+        for candidate in row.decision.candidates:
+            if candidate.name in index:
+                offered[place, index[candidate.name]] = True
+    return LoggedRows(
+        x=_vectors(kept, features, encoder),
+        action=np.array([index[row.decision.action] for row in kept], dtype=np.int64),
+        reward=np.array([float(row.reward or 0.0) - price(row.decision.action) for row in kept]),
+        propensity=np.array([row.decision.propensity for row in kept]),
+        offered=offered,
+        weight=np.array([row.weight for row in kept], dtype=np.float64),
+    )
+
+
+def _sample(rows: Iterable[Settled], most: int, rng: np.random.Generator, counts: RowCounts | None) -> list[Settled]:
+    """At most `most` rows with a reward, each equally likely."""
     kept: list[Settled] = []
     seen = 0
     for row in rows:
@@ -78,21 +98,7 @@ def gather(
         elif (place := int(rng.integers(seen + 1))) < most:
             kept[place] = row
         seen += 1
-    index = {name: place for place, name in enumerate(arms)}
-    kept = [row for row in kept if row.decision.action in index and row.weight > 0.0]
-    offered = np.zeros((len(kept), len(arms)), dtype=np.bool_)
-    for place, row in enumerate(kept):
-        for candidate in row.decision.candidates:
-            if candidate.name in index:
-                offered[place, index[candidate.name]] = True
-    return LoggedRows(
-        x=_vectors(kept, features, encoder),
-        action=np.array([index[row.decision.action] for row in kept], dtype=np.int64),
-        reward=np.array([float(row.reward or 0.0) - price(row.decision.action) for row in kept]),
-        propensity=np.array([row.decision.propensity for row in kept]),
-        offered=offered,
-        weight=np.array([row.weight for row in kept], dtype=np.float64),
-    )
+    return kept
 
 
 def _vectors(rows: Sequence[Settled], features: Features, encoder: Encoder | None) -> Floats:

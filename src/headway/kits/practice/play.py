@@ -61,7 +61,7 @@ def play(envs: Environments, pipeline: Pipeline, names: Sequence[str], *, task: 
             for place in np.flatnonzero(done).tolist():
                 rest(place)
     raise errors.InvalidInput(
-        f"An episode of the world goes on after {MOST_STEPS:,} steps.",
+        f"An episode of the world has not ended after {MOST_STEPS:,} steps.",
         code="bad_world",
         hint="Give it a time limit (max_episode_steps).",
     )

@@ -17,6 +17,7 @@ Not covered: predicted rewards per candidate (an actor-critic has none), several
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,30 +34,20 @@ EXPLORE = ("policy", "greedy")
 _DEEPEST = 20.0  # bounds of a log deviation
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActorCritic:
     """The policy. Immutable; safe from threads."""
 
-    __slots__ = ("actions", "actor", "arms", "critic", "encoder", "features", "knobs", "log_std", "tensors")
-
     family = "actor_critic"
-
-    def __init__(
-        self,
-        *,
-        arms: Arms,
-        actions: Actions,
-        features: Features,
-        encoder: Encoder | None,
-        actor: Trunk,
-        critic: Trunk,
-        log_std: Floats,
-        knobs: Mapping[str, Any],
-        tensors: Mapping[str, Any],
-    ) -> None:
-        self.arms, self.actions = arms, actions
-        self.features, self.encoder = features, encoder
-        self.actor, self.critic, self.log_std = actor, critic, log_std
-        self.knobs, self.tensors = knobs, tensors
+    arms: Arms
+    actions: Actions
+    features: Features
+    encoder: Encoder | None
+    actor: Trunk
+    critic: Trunk
+    log_std: Floats
+    knobs: Mapping[str, Any]
+    tensors: Mapping[str, Any]
 
     # -- tasks: one of some named candidates
 

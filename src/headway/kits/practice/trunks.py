@@ -130,12 +130,7 @@ class Trunk:
         fits = fits and [each.shape for each in biases] == [(out,) for out, _ in shapes]
         if not fits or shapes[0][1] != inputs or shapes[-1][0] != outputs:
             raise damaged(f"The network {name!r} has the shapes {shapes}, for {inputs} → {outputs}", "bad_tensor")
-        norms: list[Norm] = []
-        for depth in range(len(weights) - 1 if f"{name}.g0" in tensors else 0):
-            pair = _layer(tensors, f"{name}.g{depth}", 1), _layer(tensors, f"{name}.s{depth}", 1)
-            if any(each.shape != biases[depth].shape for each in pair):
-                raise damaged(f"The normalisation of layer {depth} of {name!r} does not fit it", "bad_tensor")
-            norms.append(pair)
+        norms = _norms(tensors, name, biases[:-1]) if f"{name}.g0" in tensors else ()
         return cls(weights, biases, cast(Activation, activation), norms)
 
     def tensors(self, name: str) -> dict[str, Floats]:
@@ -145,6 +140,17 @@ class Trunk:
         for depth, (gain, shift) in enumerate(self.norms):
             found |= {f"{name}.g{depth}": np.array(gain), f"{name}.s{depth}": np.array(shift)}
         return found
+
+
+def _norms(tensors: Mapping[str, Any], name: str, biases: Sequence[Floats]) -> list[Norm]:
+    """The LayerNorm of each hidden layer; it has the shape of the layer's biases."""
+    norms: list[Norm] = []
+    for depth, bias in enumerate(biases):
+        pair = _layer(tensors, f"{name}.g{depth}", 1), _layer(tensors, f"{name}.s{depth}", 1)
+        if any(each.shape != bias.shape for each in pair):
+            raise damaged(f"The normalisation of layer {depth} of {name!r} does not fit it", "bad_tensor")
+        norms.append(pair)
+    return norms
 
 
 def _layer(tensors: Mapping[str, Any], name: str, dimensions: int) -> Floats:

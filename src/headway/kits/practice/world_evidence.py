@@ -125,7 +125,7 @@ class _Pairs:
 
 
 def fresh_seed(task: str, candidate_hash: str, purpose: str, plan: Plan | None, look: int) -> int:
-    """The seed of the episodes of one look: 63 bits that follow from what is proven, far from any seed of practice."""
+    """The seed of the episodes of one look: 63 bits that follow from what is proven, unlike any seed of practice."""
     named = "" if plan is None else f"{plan.horizon} {plan.uplift!r} {plan.from_seq}"
     told = f"{task}\0{candidate_hash}\0{purpose}\0{named}\0{look}"
     digest = hashlib.blake2b(told.encode(), digest_size=8, person=b"headway-world").digest()

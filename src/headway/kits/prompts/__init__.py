@@ -1,12 +1,11 @@
 """prompts — chooses how to rewrite a prompt before a model sees it, and learns which way helps.
 
-mutations.py   mutate(prompt, kind, rng) → Variation; allowed(prompt)
-corpus.py      prompts whose answers can be checked, and the checks
-tasks.py       generated prompts with checkable answers, one simple task per class
-synthetic.py   generated prompts, and a world whose optimum per class is known; world.py: its vectorised environment
-outcomes.py    the real-model mode: what a model answers, checked
-worth.py       what a way of choosing is worth there, on held-out prompts
-service.py     the prompt-mutation service behind the eight endpoints of routes.py
+mutations          mutate(prompt, kind, rng) → Variation; allowed(prompt)
+checked_prompts    prompts whose answers can be checked: 63 built-in ones, or a file
+synthetic          generated prompts, and a world whose optimum per class is known; world: its vectorised environment
+outcomes           the real-model mode: what a model answers, checked
+choosers           ways of choosing a mutation, and their values there, on held-out prompts
+service            the prompt-mutation service behind the eight endpoints of routes
 
 Takes: prompts.   Gives: five mutations, a world to practise in, checks, the eight endpoints.
 Never: judges a prompt by how it looks; only by the checked outcome.
@@ -35,15 +34,15 @@ KIT = Kit(
     routes=("headway.kits.prompts.routes",),
     commands={
         "mutate": Command(
-            "headway.kits.prompts.commands.mutate:mutate",
+            "headway.kits.prompts.commands:mutate",
             "Change a prompt in one of five ways; what would change nothing is not offered.",
         ),
     },
-    options={"learn": "headway.kits.prompts.commands.learn:LEARN"},
+    options={"learn": "headway.kits.prompts.commands:LEARN"},
     jobs={"update": "headway.kits.prompts.service:do_updates"},
     demos={
         "mutate": Command(
-            "headway.kits.prompts.commands.demo:mutate",
+            "headway.kits.prompts.commands:demo_mutate",
             "Practise rewriting prompts in a synthetic world, and compare the result with the optimum.",
         ),
     },

@@ -1,6 +1,6 @@
 """Caches a model's answers in a file: each question is asked once, and answers survive an interruption.
 
-    kept = Remembered(generator, folder / "answers.jsonl", batch=24)
+    kept = Remembered(generator, folder / "answers.jsonl")
     kept.generate(prompts)               # asks the model for missing answers, and appends them line by line
     kept.asked, kept.recalled
 
@@ -21,18 +21,17 @@ from headway.files import read_regular
 from headway.kits.models import Completion, Counted, Delta, Generator, Prompt, Scored
 from headway.nouns import Progress, errors
 
+_BATCH = 24  # questions at a time
 Each = Callable[[Sequence[Prompt]], Iterator[tuple[int, Completion]]]
 
 
 class Remembered:
     """A caching generator in front of another. One process at a time writes; each line is one write."""
 
-    def __init__(self, generator: Generator, path: Path, *, batch: int = 24, progress: Progress | None = None) -> None:
-        self._generator, self._path, self._batch = generator, path, batch
-        self._progress = progress
-        self._each: Each = (
-            getattr(generator, "each", None) or self._batches
-        )  # an endpoint yields answers as they arrive
+    def __init__(self, generator: Generator, path: Path, *, progress: Progress | None = None) -> None:
+        self._generator, self._path, self._progress = generator, path, progress
+        # An endpoint yields answers as they arrive.
+        self._each: Each = getattr(generator, "each", None) or self._batches
         self._known, self._torn = _read(path)
         self.asked = 0
         self.recalled = 0
@@ -77,8 +76,8 @@ class Remembered:
                     self._progress("answers", before + number, before + len(new))
 
     def _batches(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Completion]]:
-        for begin in range(0, len(prompts), self._batch):
-            yield from enumerate(self._generator.generate(prompts[begin : begin + self._batch]), begin)
+        for begin in range(0, len(prompts), _BATCH):
+            yield from enumerate(self._generator.generate(prompts[begin : begin + _BATCH]), begin)
 
 
 def _key(prompt: Prompt) -> str:

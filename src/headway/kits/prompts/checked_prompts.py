@@ -62,6 +62,11 @@ def corpus(path: Path | None = None) -> list[CheckedPrompt]:
     return prompts
 
 
+def simple_tasks() -> list[CheckedPrompt]:
+    """84 prompts, twelve similar ones of each class: what practice on a real model's answers plays by default."""
+    return corpus(Path(__file__).with_name("simple_tasks.jsonl"))
+
+
 def validated(prompts: list[CheckedPrompt], sandbox: Sandbox) -> list[str]:
     """Problems of the checks themselves: a good answer that fails, or a bad one that passes."""
     wrong = []

@@ -1,6 +1,6 @@
 """Practises which mutation a prompt needs on a real model's answers, and judges it on held-out prompts.
 
-    practise_prompts(project, settings={"model": "smollm2"})                    # the 84 generated tasks
+    practise_prompts(project, settings={"model": "smollm2"})                    # the 84 simple tasks
     practise_prompts(project, settings={"model": "small", "prompts": "mine.jsonl", "max_tokens": 64})
 
 The model is a local one or an upstream of headway.toml. It answers greedily; its answers are cached in
@@ -11,23 +11,30 @@ on the held-out prompts.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headway.kits.practice import Practised, SnapshotFolder, publish_practised, slug
 from headway.kits.prompts.answers import Remembered
-from headway.kits.prompts.checked_prompts import CLASSES, CheckedPrompt, corpus
+from headway.kits.prompts.checked_prompts import CheckedPrompt, corpus, simple_tasks
+from headway.kits.prompts.choosers import (
+    PromptValues,
+    in_order,
+    interval,
+    parted,
+    ranked,
+    steps_from,
+    uniform,
+    values_of,
+)
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.outcomes import Outcomes, checked
 from headway.kits.prompts.practise_synthetic import TASK, choosers
 from headway.kits.prompts.world import MOST_STEPS, PromptsWorld
-from headway.kits.prompts.worth import Worth, in_order, interval, parted, ranked, steps_from, uniform, worth
 from headway.kits.reply import open_generator
 from headway.kits.sandbox import Sandbox, sandbox
 from headway.nouns import Progress, errors
@@ -38,92 +45,6 @@ if TYPE_CHECKING:
     from headway.project import Project, Published
 
 
-_TOPICS = ("rain", "bread", "trains", "bees", "snow", "maps", "boats", "clocks", "apples", "music", "rivers", "tea")
-_WORDS = ("golden", "morning", "quiet", "home", "early", "warm", "bright", "slow", "fresh", "little", "blue", "kind")
-_SHOPS = ("a bakery", "a bookshop", "a bicycle shop", "a café", "a florist", "a toy shop", "a hotel", "a tailor")
-_CAPITALS = (
-    ("France", "Paris"), ("Italy", "Rome"), ("Spain", "Madrid"), ("Germany", "Berlin"), ("Japan", "Tokyo"),
-    ("England", "London"), ("Russia", "Moscow"), ("China", "Beijing"), ("Egypt", "Cairo"), ("Greece", "Athens"),
-    ("Austria", "Vienna"), ("Norway", "Oslo"), ("Portugal", "Lisbon"), ("Ireland", "Dublin"), ("Peru", "Lima"),
-    ("Cuba", "Havana"), ("Sweden", "Stockholm"), ("Finland", "Helsinki"), ("Poland", "Warsaw"), ("Kenya", "Nairobi"),
-)  # fmt: skip
-Made = tuple[str, dict[str, Any], str, str]  # text, check, good, bad
-
-
-def _code(rng: Random) -> Made:
-    number = rng.randrange(2, 30)
-    word, sign = rng.choice((("plus", "+"), ("minus", "-"), ("times", "*")))
-    value = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
-    cases = [[[start], value(start, number)] for start in (0, 5, 12)]
-    text = f"Please write a Python function `f(x)` that returns x {word} {number}."
-    code = f"def f(x):\n    return x {sign} {number}"
-    return text, {"kind": "code", "function": "f", "cases": cases}, code, code.replace("return", "yield")
-
-
-def _review(rng: Random) -> Made:
-    first, second = rng.randrange(2, 60), rng.randrange(2, 40)
-    text = f"Please say what this code prints:\n```\nx = {first}\nprint(x + {second})\n```"
-    return text, {"kind": "numeric", "value": first + second, "anywhere": True}, f"It prints {first + second}.", "10000"
-
-
-def _content(rng: Random) -> Made:
-    topic, word = rng.choice(_TOPICS), rng.choice(_WORDS)
-    text = f"Please write one sentence about {topic} that contains the word '{word}'."
-    wanted = {"kind": "includes", "all": [word]}
-    return text, wanted, f"A {word} sentence about {topic}.", "Nothing of the kind."
-
-
-def _marketing(rng: Random) -> Made:
-    shop, word = rng.choice(_SHOPS), rng.choice(_WORDS)
-    text = f"Please write a slogan for {shop}. It must contain the word '{word}'. Use at most twelve words."
-    checks = [{"kind": "includes", "all": [word]}, {"kind": "words", "least": 1, "most": 12}]
-    return text, {"kind": "all", "checks": checks}, f"Your {word} place in town", "Come in and see what we have for you"
-
-
-def _analysis(rng: Random) -> Made:
-    numbers = [rng.randrange(2, 50) for _ in range(3)]
-    text = f"Please compute the total of {numbers[0]}, {numbers[1]} and {numbers[2]}."
-    return text, {"kind": "numeric", "value": sum(numbers)}, f"The total is {sum(numbers)}.", "The total is 0."
-
-
-def _question(rng: Random) -> Made:
-    country, city = rng.choice(_CAPITALS)
-    return f"What is the capital of {country}? Please name it.", {"kind": "includes", "all": [city]}, city, "I forgot."
-
-
-def _creative(rng: Random) -> Made:
-    topic, word = rng.choice(_TOPICS), rng.choice(_WORDS)
-    text = f"Please write a poem of two lines about {topic}. Use the word '{word}'."
-    return text, {"kind": "includes", "all": [word]}, f"So {word} is the day,\n{topic} on its way.", "La la la."
-
-
-_MAKERS: dict[str, Callable[[Random], Made]] = {
-    "code generation": _code,
-    "code review": _review,
-    "content": _content,
-    "marketing": _marketing,
-    "data analysis": _analysis,
-    "question answering": _question,
-    "creative": _creative,
-}
-
-
-def tasks(n: int, seed: int) -> list[CheckedPrompt]:
-    """n different prompts, the classes in turn; the same for the same seed."""
-    rng, texts, seen = Random(f"tasks:{seed}"), list[CheckedPrompt](), set[str]()
-    while len(texts) < n:
-        kind = CLASSES[len(texts) % len(CLASSES)]
-        for _ in range(1000):
-            text, wanted, good, bad = _MAKERS[kind](rng)
-            if text not in seen:
-                break
-        seen.add(text)
-        number = sum(text.kind == kind for text in texts) + 1
-        texts.append(CheckedPrompt(id=f"{kind}-{number}", kind=kind, text=text, check=wanted, good=good, bad=bad))
-    return texts
-
-
-GENERATED = 84  # tasks, twelve of each class
 LEAST = 10  # prompts
 MAX_TOKENS = 40  # of an answer
 _AT_ONCE = 1 << 20  # unknown texts are requested at once; the caller splits them
@@ -260,7 +181,7 @@ def _encoder(project: Project, task: str | None) -> Any:
 
 def _prompts(path: Path | None) -> list[CheckedPrompt]:
     if path is None:
-        return tasks(GENERATED, seed=7)
+        return simple_tasks()
     prompts = corpus(path)
     different = len({prompt.text for prompt in prompts})
     if different < LEAST:
@@ -298,8 +219,8 @@ def _judged(
     drawn, greedy = choosers(read(learned.knobs, learned.tensors, learned.extra, encoder), encoder)
     order = ranked(practised, outcomes)
     ways = {"greedy": greedy, "drawn": drawn, "uniform": uniform, "fixed": in_order(order)}
-    values = {name: worth(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
-    values["unchanged"] = Worth(
+    values = {name: values_of(way, kept, outcomes, most_steps=asked.most_steps) for name, way in ways.items()}
+    values["unchanged"] = PromptValues(
         np.array([outcomes.reward(prompt, prompt.text) for prompt in kept]),
         np.array([float(outcomes.outcome(prompt, prompt.text).passed >= 1.0) for prompt in kept]),
     )

@@ -16,9 +16,9 @@ import numpy as np
 
 from headway.kits.practice import publish_practised
 from headway.kits.prompts.checked_prompts import CLASSES
+from headway.kits.prompts.choosers import interval
 from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.prompts.synthetic import Chooser, Synthetic, examples, synthetic
-from headway.kits.prompts.worth import interval
 from headway.nouns import Candidate, Learned, Progress, Situation
 
 if TYPE_CHECKING:

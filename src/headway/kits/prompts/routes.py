@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from headway.kits.prompts.experiences import Step
 from headway.kits.prompts.kinds import MUTATIONS
-from headway.kits.prompts.service import LEAST, Embedded, service
+from headway.kits.prompts.service import LEAST, Embedded, SelectedMutation, service
 from headway.nouns import errors
 from headway.serve import Call, endpoint, matching, strict
 
@@ -29,13 +29,6 @@ PolicyName = Annotated[str, matching()]
 class SelectRequest(strict):
     embedding: Vector
     deterministic: bool = False
-
-
-class SelectAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    action: int
-    mutation_type: str
-    log_prob: float
-    value: float
 
 
 class ExperienceRequest(strict):
@@ -93,16 +86,10 @@ def _service(call: Call) -> Embedded:
     return service(call.server.project)
 
 
-@endpoint("POST", "/select_action", takes=SelectRequest, gives=SelectAnswer, scope="decide")
-def select_action(call: Call, body: SelectRequest) -> SelectAnswer:
+@endpoint("POST", "/select_action", takes=SelectRequest, gives=SelectedMutation, scope="decide")
+def select_action(call: Call, body: SelectRequest) -> SelectedMutation:
     """Choose one of the five mutations for an embedded prompt."""
-    selected = _service(call).select(body.embedding, deterministic=body.deterministic)
-    return SelectAnswer(
-        action=selected.action,
-        mutation_type=MUTATIONS[selected.action],
-        log_prob=selected.log_prob,
-        value=selected.value,
-    )
+    return _service(call).select(body.embedding, deterministic=body.deterministic)
 
 
 @endpoint("POST", "/get_distribution", takes=DistributionRequest, gives=DistributionAnswer, scope="decide")
@@ -137,7 +124,9 @@ async def update(call: Call, body: Nothing) -> dict[str, Any]:
             )
         await asyncio.sleep(_LOOK_S)
     raise errors.Unavailable(
-        "The update is not done yet.", code="timeout", hint=f"It goes on; GET /v1/jobs/{number} says how far it is."
+        "The update is not done yet.",
+        code="timeout",
+        hint=f"It continues in the background; GET /v1/jobs/{number} shows its state.",
     )
 
 

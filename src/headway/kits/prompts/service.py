@@ -1,7 +1,7 @@
 """The prompt-mutation service behind eight endpoints: vectors in, one of five mutations out.
 
     service = Embedded(project)
-    service.select(vector, deterministic=False)     # Selected(action, log_prob, value)
+    service.select(vector, deterministic=False)     # SelectedMutation(action, log_prob, value)
     service.store(step, key="")                     # the number of steps for the next update
     service.update()                                # for a worker: learns, and publishes the policy
     service.save("first"), service.load("first")    # names inside the registry, never paths
@@ -42,8 +42,10 @@ _LEASE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class SelectedMutation:
+    wire_name = "SelectAnswer"
     action: int
+    mutation_type: str
     log_prob: float
     value: float
 
@@ -72,14 +74,15 @@ class Embedded:
 
     # -- reading: any process
 
-    def select(self, embedding: Sequence[float], *, deterministic: bool, draw: float | None = None) -> Selected:
+    def select(self, embedding: Sequence[float], *, deterministic: bool) -> SelectedMutation:
         """One mutation, drawn from the policy's distribution or its first choice."""
         shares, value = self._look(embedding)
         if deterministic:
             action = max(range(len(shares)), key=lambda place: shares[place])
         else:
-            action = _drawn(shares, secrets.randbelow(1 << 53) / (1 << 53) if draw is None else draw)
-        return Selected(action=action, log_prob=math.log(shares[action]), value=value)
+            action = _drawn(shares, secrets.randbelow(1 << 53) / (1 << 53))
+        kind, chance = MUTATIONS[action], math.log(shares[action])
+        return SelectedMutation(action=action, mutation_type=kind, log_prob=chance, value=value)
 
     def distribution(self, embedding: Sequence[float]) -> list[float]:
         return self._look(embedding)[0]

@@ -85,7 +85,7 @@ class Synthetic:
     def optimum(self, kind: str = "") -> float:
         """The exact value of the best order for a class; without one, the mean over classes."""
         if not kind:
-            return float(np.mean([self.optimum(kind_) for kind_ in CLASSES]))
+            return float(np.mean([self.optimum(each) for each in CLASSES]))
         if kind not in CLASSES:
             raise errors.UnknownName(
                 f"There is no class {kind!r}.", code="unknown_class", hint=errors.did_you_mean(kind, CLASSES)
@@ -97,7 +97,7 @@ class Synthetic:
         places: list[int] = []
         while len(places) < len(MUTATIONS):
             places.append(_best(CLASSES.index(kind), frozenset(places))[1])
-        return tuple(MUTATIONS[place_] for place_ in places)
+        return tuple(MUTATIONS[place] for place in places)
 
     def fixed(self) -> tuple[float, tuple[str, ...]]:
         """The best of the 120 fixed orders: its value over all classes, and the order."""
@@ -150,10 +150,10 @@ def _best(place: int, tried: frozenset[int]) -> tuple[float, int]:
     left = [kind for kind in range(len(MUTATIONS)) if kind not in tried]
     if not left:
         return 0.0, -1
-    return max((_worth(place, kind, _best(place, tried | {kind})[0]), kind) for kind in left)
+    return max((_tried(place, kind, _best(place, tried | {kind})[0]), kind) for kind in left)
 
 
-def _worth(place: int, kind: int, rest: float) -> float:
+def _tried(place: int, kind: int, rest: float) -> float:
     chance = float(CHANCES[place, kind])
     return chance + (1.0 - chance) * rest - float(COST[kind])
 
@@ -206,12 +206,12 @@ def examples(part: Part, n: int, seed: int) -> list[Example]:
     subjects = [
         subject for subject in _WORDS["subjects"] if (zlib.crc32(subject.encode()) % _TESTED == 0) == (part == "test")
     ]
-    examples_: list[Example] = []
+    made: list[Example] = []
     for number in range(n):
         kind = CLASSES[number % len(CLASSES)]
         asked = rng.choice(_WORDS["patterns"][kind]).format(rng.choice(subjects))
         text = rng.choice(_WORDS["manners"]).format(asked)
         details = rng.sample(_WORDS["details"], k=rng.randrange(3))
-        examples_.append(Example(" ".join([text, *details]), kind))
-    rng.shuffle(examples_)
-    return examples_
+        made.append(Example(" ".join([text, *details]), kind))
+    rng.shuffle(made)
+    return made

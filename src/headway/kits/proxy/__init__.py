@@ -21,8 +21,8 @@ KIT = Kit(
     needs=("reply", "otel"),
     options={"init": "headway.kits.proxy.commands:INIT"},
     routes=("headway.kits.proxy.openai", "headway.kits.proxy.anthropic"),
-    checks=("headway.kits.proxy.doctor:check",),
-    explains=("headway.kits.proxy.explained:explain",),
+    checks=("headway.kits.proxy.outages:check",),
+    explains=("headway.kits.proxy.requests:explain",),
     starts=("headway.kits.proxy.requests:started",),
     outages=("headway.kits.proxy.outages:outages",),
 )

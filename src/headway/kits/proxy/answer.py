@@ -11,17 +11,9 @@ import time
 import msgspec
 
 from headway.kits.proxy.attempts import RATER
-from headway.kits.proxy.conversations import (
-    Body,
-    Conversation,
-    RequestOptions,
-    body_of,
-    conversation_name,
-    options_of,
-    plain,
-)
+from headway.kits.proxy.conversations import body_of, conversation_name, options_of, plain
 from headway.kits.proxy.relay import Relay
-from headway.kits.proxy.routing import NoUpstreamAnswered, Routing, open_upstream, pass_on, request_id
+from headway.kits.proxy.routing import NoUpstreamAnswered, ProxiedRequest, Routing, pass_on, request_id
 from headway.kits.proxy.upstreams import AT_FAULT, Slot, UpstreamFailed, Upstreams, upstreams_of
 from headway.kits.proxy.wire import ApiFormat
 from headway.kits.reply import completion
@@ -63,18 +55,16 @@ async def _answer(call: Call, raw: bytes, wire: ApiFormat, query: str) -> Reply 
         episode = options.episode or conversation_name(local, call.key, conversation)
         return await completion(call, body, local, episode=episode, role=options.role)
     upstreams = upstreams_of(call)
-    routing = None
-    if model.startswith(PREFIX):
-        routing = _routing(call, wire, upstreams, body, options, conversation, model.removeprefix(PREFIX), query)
-    elif not upstreams.ready(model):
+    asked = ProxiedRequest(
+        call=call, wire=wire, upstreams=upstreams, body=body, options=options, conversation=conversation, query=query
+    )
+    routing = _routing(asked, model.removeprefix(PREFIX)) if model.startswith(PREFIX) else None
+    if routing is None and not upstreams.ready(model):
         raise _unknown(upstreams, model)
     slot = upstreams.take()
     reply: Reply | Stream | None = None
     try:
-        if routing is not None:
-            reply = await routing.answer(slot)
-        else:
-            reply = await _call_upstream(call, wire, upstreams, body, conversation, model, query, slot)
+        reply = await (_call_upstream(asked, model, slot) if routing is None else routing.answer(slot))
         return reply
     finally:
         if not isinstance(reply, Stream):  # a stream frees its slot when it ends
@@ -87,44 +77,25 @@ def _reply_task(call: Call, name: str) -> str | None:
     return name if task is not None and task.kind == "reply" else None
 
 
-def _routing(
-    call: Call,
-    wire: ApiFormat,
-    upstreams: Upstreams,
-    body: Body,
-    options: RequestOptions,
-    conversation: Conversation,
-    name: str,
-    query: str,
-) -> Routing:
-    task = call.server.project.settings.task(name)
+def _routing(asked: ProxiedRequest, name: str) -> Routing:
+    task = asked.call.server.project.settings.task(name)
     if task.kind != "choice":
         raise errors.InvalidInput(
             f"The task {name!r} has the kind {task.kind!r}, expected 'choice'.",
             code="bad_kind",
             hint='Use a task of kind "choice" whose actions are upstreams.',
         )
-    routing = Routing(
-        call=call,
-        wire=wire,
-        upstreams=upstreams,
-        body=body,
-        options=options,
-        conversation=conversation,
-        task=task.name,
-        candidates=upstreams.candidates(task),
-        query=query,
-    )
-    if conversation.previous.startswith("dec_"):
+    routing = Routing(asked=asked, task=task.name, candidates=asked.upstreams.candidates(task))
+    if asked.conversation.previous.startswith("dec_"):
         _continue(routing)
     return routing
 
 
 def _continue(routing: Routing) -> None:
     """Continue a stored response: only the upstream that stored it can answer, so there is nothing to choose."""
-    call = routing.call
+    call = routing.asked.call
     query = call.server.project.query
-    before, ready = call.decision(routing.conversation.previous), routing.candidates
+    before, ready = call.decision(routing.asked.conversation.previous), routing.candidates
     for attempt in reversed(query.request(before.id)):  # the last one that has an answer
         for signal in query.signals(attempt.id, live=True):
             if signal.rater == RATER and signal.name == "http_status" and signal.label:
@@ -140,35 +111,16 @@ def _continue(routing: Routing) -> None:
     routing.episode = before.situation.episode
 
 
-async def _call_upstream(
-    call: Call,
-    wire: ApiFormat,
-    upstreams: Upstreams,
-    body: Body,
-    conversation: Conversation,
-    name: str,
-    query: str,
-    slot: Slot,
-) -> Reply | Stream:
+async def _call_upstream(asked: ProxiedRequest, name: str, slot: Slot) -> Reply | Stream:
     """Call an upstream by name: the same caps apply, and its answer is passed on unchanged."""
-    upstream = upstreams.settings.upstream(name)
+    wire, upstream = asked.wire, asked.upstreams.settings.upstream(name)
     until = time.monotonic() + upstream.timeout_s
-    answer = await open_upstream(
-        call,
-        wire,
-        upstreams,
-        upstream,
-        body,
-        stream=conversation.stream,
-        query=query,
-        until=until,
-        decided=False,
-    )
+    answer = await asked.open(upstream, asked.body, until=until, decided=False)
     try:
         if answer.status in AT_FAULT:
             return pass_on(wire, answer, await answer.beginning(until), {})
-        if conversation.stream:
-            relay = Relay(wire, answer, slot, None, None, call.server.settings.max_batch_bytes)
+        if asked.conversation.stream:
+            relay = Relay(wire, answer, slot, None, None, asked.call.server.settings.max_batch_bytes)
             await relay.begin()
             return Stream(chunks=relay, headers=request_id(answer))
         content = await answer.whole(until)

@@ -88,36 +88,23 @@ class Attempt:
         if self.ended:
             return
         self.ended = time.perf_counter()
-        name = self.upstream.name
-        if gone or (failed in FAULTLESS and failed) or http_status in AT_FAULT:
-            self.breakers.unknown(name)
-        elif failed:
-            self.breakers.failed(name, failed, self.decision.at, retry_after_s=retry_after_s)
-        else:
-            self.breakers.answered(name, self.decision.at)
+        self._tell_breaker(http_status, failed, retry_after_s, gone=gone)
         if self.keeps and (reply or (self.reply is not None and (reply := self.reply.text))):
             await self._keep(reply)
         refused = failed in _FREE or http_status in AT_FAULT
+        seen = {
+            "first_token_s": self.first_token_s,
+            "http_status": float(http_status) or None,
+            "failed": 1.0 if failed else None,
+            "client_gone": 1.0 if gone else None,
+        }
         measured = {
             "latency_s": self.ended - self.began,
             **counts(usage, self.upstream, refused=refused, partial=partial),
+            **{name: value for name, value in seen.items() if value is not None},
         }
-        if self.first_token_s is not None:
-            measured["first_token_s"] = self.first_token_s
-        if http_status:
-            measured["http_status"] = float(http_status)
-        if failed:
-            measured["failed"] = 1.0
-        if gone:
-            measured["client_gone"] = 1.0
         if self.span is not None:
             self.span.end(measured, failed=failed, **answer)
-        if self.after is not None and ids.is_episode(self.decision.unit):  # a step: the episode is the unit
-            measured["attempt"] = float(self.number)
-        if self.traceparent:
-            measured["traceparent"] = float(int(self.traceparent[-2:], 16) & 1)
-        if self.client_request:
-            measured["request_id"] = 1.0
         labels = {
             "failed": failed,
             "http_status": answer.get("upstream_id", ""),
@@ -125,7 +112,28 @@ class Attempt:
             "traceparent": self.traceparent,
             "request_id": self.client_request,
         }
-        await self._store(measured, labels)
+        await self._store(measured | self._names(), labels)
+
+    def _names(self) -> dict[str, float]:
+        """Signals whose labels say to what the attempt belongs."""
+        named = {}
+        if self.after is not None and ids.is_episode(self.decision.unit):  # a step: the episode is the unit
+            named["attempt"] = float(self.number)
+        if self.traceparent:
+            named["traceparent"] = float(int(self.traceparent[-2:], 16) & 1)
+        if self.client_request:
+            named["request_id"] = 1.0
+        return named
+
+    def _tell_breaker(self, http_status: int, failed: str, retry_after_s: float, *, gone: bool) -> None:
+        """What the call says about its upstream."""
+        name = self.upstream.name
+        if gone or (failed in FAULTLESS and failed) or http_status in AT_FAULT:
+            self.breakers.unknown(name)
+        elif failed:
+            self.breakers.failed(name, failed, self.decision.at, retry_after_s=retry_after_s)
+        else:
+            self.breakers.answered(name, self.decision.at)
 
     async def _keep(self, text: str) -> None:
         """The answer belongs to the request, whichever attempt gave it."""

@@ -41,19 +41,24 @@ def _read_upstreams(session: Session, values: dict[str, Any]) -> None:
         key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
         lines = [f"\n[upstreams.{key}]", f"url = {json.dumps(url)}", f"model = {json.dumps(model)}"]
         lines += [f"key_env = {json.dumps(keys[name])}"] if name in keys else []  # a key itself is never written down
-        if name in prices:
-            lines += ["price_in = {}  # US dollars per million tokens\nprice_out = {}".format(*prices[name])]
-        elif public := _public_price(url, model):
-            day, into, out = public
-            lines += [f"price_in = {into}  # a suggestion: the public price of {day}, in US dollars per million tokens"]
-            lines += [f"price_out = {out}"]
-            session.out.note(
-                f"{name}: {model} cost ${into:.2f}/${out:.2f} per million tokens on {day}; is that your price?"
-            )
-        else:
-            lines += ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
+        lines += _price_lines(session, name, url, model, prices.get(name))
         tables.append("\n".join(lines) + "\n")
     values["tables"] = "".join(tables)
+
+
+def _price_lines(session: Session, name: str, url: str, model: str, price: tuple[float, float] | None) -> list[str]:
+    """The price of an upstream: the given one, or a known public one as a suggestion, or how to declare it."""
+    if price is not None:
+        return ["price_in = {}  # US dollars per million tokens\nprice_out = {}".format(*price)]
+    public = _public_price(url, model)
+    if public is None:
+        return ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
+    day, into, out = public
+    session.out.note(f"{name}: {model} cost ${into:.2f}/${out:.2f} per million tokens on {day}; is that your price?")
+    return [
+        f"price_in = {into}  # a suggestion: the public price of {day}, in US dollars per million tokens",
+        f"price_out = {out}",
+    ]
 
 
 def _public_price(url: str, model: str) -> tuple[str, float, float] | None:

@@ -73,28 +73,39 @@ def plain(body: Body, name: str) -> Any:
     return None if value is None else msgspec.json.decode(value)
 
 
+def _list(body: Body, name: str) -> list[Any]:
+    value = plain(body, name)
+    return value if isinstance(value, list) else []
+
+
 def options_of(call: Call, body: Body) -> RequestOptions:
     """Role, episode, state and the client's names of the request, from the URL, the headers or the body."""
     raw = body.get("headway")
     sent = RequestOptions() if raw is None else msgspec.json.decode(raw, type=RequestOptions)
-    role = call.header("x-headway-role") or sent.role
-    if not role:
-        metadata = plain(body, "metadata")
-        value = metadata.get("headway_role") if isinstance(metadata, dict) else None
-        role = value if isinstance(value, str) else ""
+    role = call.header("x-headway-role") or sent.role or _role_in_metadata(body)
     episode = call.params.get("episode") or call.header("x-headway-episode") or sent.episode
     named = call.header("idempotency-key") or sent.idempotency_key
     request = call.header("x-client-request-id") or call.header("x-request-id") or sent.request_id
-    if len(request) > 200 or not request.isprintable():
+    if not _is_name(request):
         request = ""  # proxies write it: not worth an error
     for what, name in (("role", role), ("episode", episode or ""), ("idempotency key", named)):
-        if len(name) > 200 or not name.isprintable():
+        if not _is_name(name):
             raise errors.InvalidInput(
                 f"The {what} is not a valid name.", code="bad_name", hint="Use at most 200 printable characters."
             )
     return RequestOptions(
         role=role, episode=episode or None, state=sent.state, idempotency_key=named, request_id=request
     )
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= 200 and text.isprintable()
+
+
+def _role_in_metadata(body: Body) -> str:
+    metadata = plain(body, "metadata")
+    value = metadata.get("headway_role") if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def conversation_name(task: str, key: str, conversation: Conversation) -> str | None:
@@ -109,30 +120,25 @@ def conversation_name(task: str, key: str, conversation: Conversation) -> str | 
 def of_chat(body: Body, *, system: str = "") -> Conversation:
     """OpenAI's `messages`; also Anthropic's, which has its system prompt in the field `system`."""
     before = plain(body, system) if system else None
-    messages = plain(body, "messages")
-    rows = messages if isinstance(messages, list) else []
-    return _conversation(body, before, rows, tools="tools", limits=("max_completion_tokens", "max_tokens"))
+    return _conversation(body, before, _list(body, "messages"), limits=("max_completion_tokens", "max_tokens"))
 
 
 def of_input(body: Body) -> Conversation:
     """OpenAI's Responses: `instructions`, and `input` as a text or as items."""
     content = plain(body, "input")
-    rows = content if isinstance(content, list) else []
-    if isinstance(content, str):
-        rows = [{"role": "user", "content": content}]
+    rows = [{"role": "user", "content": content}] if isinstance(content, str) else _list(body, "input")
     previous = plain(body, "previous_response_id")
     return _conversation(
         body,
         plain(body, "instructions"),
         rows,
-        tools="tools",
         limits=("max_output_tokens",),
         previous=previous if isinstance(previous, str) else "",
     )
 
 
 def _conversation(
-    body: Body, before: Any, rows: list[Any], *, tools: str, limits: tuple[str, ...], previous: str = ""
+    body: Body, before: Any, rows: list[Any], *, limits: tuple[str, ...], previous: str = ""
 ) -> Conversation:
     messages = [row for row in rows if isinstance(row, dict)]
     text, turns, images = "", 0, 0
@@ -147,31 +153,27 @@ def _conversation(
             turns += 1
             text = "\n".join(words) or text
             first = place if first is None else first
-    offered = plain(body, tools)
     state: dict[str, Any] = {
         "prompt_tokens_about": (characters + 3) // 4,
         "messages": len(messages),
         "user_turns": turns,
-        "tools": len(offered) if isinstance(offered, list) else 0,
+        "tools": len(_list(body, "tools")),
         "images": images,
         "structured": "response_format" in body or "text" in body,
         "stream": plain(body, "stream") is True,
     }
-    for name in limits:
-        limit = plain(body, name)
-        if isinstance(limit, int) and not isinstance(limit, bool) and 0 < limit < 2**53:
-            state["max_tokens"] = limit
-            break
+    limit = _token_limit(body, limits)
+    if limit is not None:
+        state["max_tokens"] = limit
     opening = None
     if first is not None and not previous:
         opening = _canonical([before, messages[: first + 1]])[:_MOST_HASHED]
-    return Conversation(
-        text=text,
-        state=state,
-        opening=opening,
-        stream=state["stream"],
-        previous=previous,
-    )
+    return Conversation(text=text, state=state, opening=opening, stream=state["stream"], previous=previous)
+
+
+def _token_limit(body: Body, names: tuple[str, ...]) -> int | None:
+    asked = (plain(body, name) for name in names)
+    return next((most for most in asked if type(most) is int and 0 < most < 2**53), None)
 
 
 def _texts(content: Any) -> list[str]:

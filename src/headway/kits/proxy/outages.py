@@ -1,4 +1,4 @@
-"""Outages of upstreams: what breakers have seen, stored row by row, and told as one outage per upstream and time.
+"""Outages of upstreams as breakers saw them, told as one per upstream and time; the checks of `headway doctor`.
 
     log = OutageLog(project)
     outage = log.begin("small", since, now, "upstream_status", 5, 0)
@@ -17,16 +17,18 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Outage, errors
+from headway.nouns import Finding, Outage, errors
+from headway.settings import Settings
 
 if TYPE_CHECKING:
     from headway.observe import Connection
     from headway.project import Project
+
 
 logger = logging.getLogger("headway.serve")
 BEGUN, ENDED = 1, 2  # what people were told of an outage
@@ -185,3 +187,27 @@ def tell(project: Project, outage: Outage, level: int) -> None:
 
 def _micros(seconds: float) -> int:
     return round(seconds * 1e6)
+
+
+def check(settings: Settings) -> Iterator[Finding]:
+    """The upstreams, and the tasks that choose between some of them."""
+    for name, upstream in settings.upstreams.items():
+        variable = upstream.key_env
+        if variable and not settings.keys.get(variable):
+            cure = f"Set the key, and start again: export {variable}=…"
+            yield Finding(name=f"upstream {name}", ok=False, found=f"{variable} is not set: never called", cure=cure)
+        else:
+            priced = upstream.price_in or upstream.price_out
+            cost = f"${upstream.price_in}/${upstream.price_out} per million tokens" if priced else "counted as free"
+            yield Finding(name=f"upstream {name}", ok=True, found=f"{upstream.model} at {upstream.url}, {cost}")
+    for task in settings.tasks.values():
+        missing = [action for action in task.actions if action not in settings.upstreams]
+        if missing and len(missing) < len(task.actions):
+            names = ", ".join(repr(action) for action in missing)
+            near = errors.did_you_mean(missing[0], settings.upstreams)
+            yield Finding(
+                name=f"actions of {task.name}",
+                ok=False,
+                found=f"no [upstreams.*] for {names}: the proxy never chooses it",
+                cure=f"Declare [upstreams.{missing[0]}] with url and model in headway.toml. {near}".strip(),
+            )

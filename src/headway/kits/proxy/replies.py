@@ -127,14 +127,7 @@ def _rows(value: Any) -> list[dict[str, Any]]:
 
 def _pieces(fields: dict[str, Any]) -> Iterator[tuple[int | None, str, str]]:
     """The new text of an event: (None, "", text), or (place, name, arguments) of a call, whose name comes once."""
-    for choice in _rows(fields.get("choices")):
-        delta = choice.get("delta")
-        if choice.get("index", 0) == 0 and isinstance(delta, dict):
-            yield from ((None, "", text) for text in _texts(delta.get("content")))
-            for call in _rows(delta.get("tool_calls")):
-                function = call.get("function")
-                if isinstance(function, dict):
-                    yield _place(call.get("index")), _word(function.get("name")), _word(function.get("arguments"))
+    yield from _chat_pieces(fields)
     kind, place, delta = fields.get("type"), _place(fields.get("index")), fields.get("delta")
     if kind == "response.output_text.delta" and isinstance(delta, str):
         yield None, "", delta
@@ -147,6 +140,18 @@ def _pieces(fields: dict[str, Any]) -> Iterator[tuple[int | None, str, str]]:
             yield place, "", _word(delta.get("partial_json"))
         else:
             yield from ((None, "", text) for text in _texts([delta]))
+
+
+def _chat_pieces(fields: dict[str, Any]) -> Iterator[tuple[int | None, str, str]]:
+    """The new text of a chunk of OpenAI's chat completions."""
+    for choice in _rows(fields.get("choices")):
+        delta = choice.get("delta")
+        if choice.get("index", 0) == 0 and isinstance(delta, dict):
+            yield from ((None, "", text) for text in _texts(delta.get("content")))
+            for call in _rows(delta.get("tool_calls")):
+                function = call.get("function")
+                if isinstance(function, dict):
+                    yield _place(call.get("index")), _word(function.get("name")), _word(function.get("arguments"))
 
 
 def _place(value: Any) -> int:

@@ -22,16 +22,17 @@ import msgspec
 from headway.kits.proxy.attempts import FAULTLESS, INTERRUPTED, RATER
 from headway.kits.proxy.outages import is_gone, process
 from headway.kits.proxy.upstreams import STREAM_TIMES
-from headway.nouns import Decision, Detail, errors, ids
+from headway.nouns import Decision, Detail, ExplainedAttempt, errors, ids
 
 if TYPE_CHECKING:
     from headway.observe import Connection
     from headway.project import Project
 
+
 KIT_NAME, REQUEST = "proxy", "request"
 _MARK = "proxy_requests"  # every request up to this number of the store has ended
 _PAGE = 1000
-_DAY_S = 86_400.0  # how long a request can be carried on
+_DAY_S = 86_400.0  # how long a request can be resumed
 FAILURES = "primary_failure_count"
 
 
@@ -56,7 +57,7 @@ def left_out(data: bytes | None) -> tuple[str, ...]:
 
 
 class Resumed(NamedTuple):
-    """A request that is carried on."""
+    """A request that is resumed."""
 
     first: Decision
     made: int  # attempts so far
@@ -174,3 +175,52 @@ def started(project: Project) -> None:
         end_interrupted(project)
     except errors.HeadwayError:  # a store that cannot be written now; the next start tries again
         return
+
+
+def explain(project: Project, decision: Decision) -> dict[str, Any]:
+    """The attempts of a request; of a later attempt, the request that it belongs to."""
+    if decision.unit and not ids.is_episode(decision.unit):
+        return {"request": decision.unit}
+    details = project.query.details(decision.id, KIT_NAME)
+    attempts = [decision] if ids.is_episode(decision.unit) else project.query.request(decision.id)
+    if len(attempts) == 1 and REQUEST not in details:
+        return {}
+    lanes = [_lane(project, attempt) for attempt in attempts]
+    served = [lane.upstream for lane in lanes if lane.status == "answered"]
+    return {"attempts": tuple(lanes), "served": served[-1] if served else ""}
+
+
+def _lane(project: Project, attempt: Decision) -> ExplainedAttempt:
+    signals = {signal.name: signal for signal in project.query.signals(attempt.id, live=True) if signal.rater == RATER}
+    if not signals:  # an attempt that something else made says so by its own signals
+        signals = {signal.name: signal for signal in project.query.signals(attempt.id, live=True)}
+    values = {name: signal.value for name, signal in signals.items()}
+    failed = signals["failed"].label or "failed" if values.get("failed") else ""
+    http_status = values.get("http_status")
+    tokens = {name: int(values.get(name) or 0) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
+    return ExplainedAttempt(
+        id=attempt.id,
+        upstream=attempt.action,
+        at=attempt.at,
+        propensity=attempt.propensity or None,
+        status=_status(failed, values),
+        code=failed,
+        http_status=None if http_status is None else int(http_status),
+        latency_s=values.get("latency_s"),
+        first_token_s=values.get("first_token_s"),
+        cost_usd=values.get("cost_usd"),
+        left_out=left_out(project.query.details(attempt.id, KIT_NAME).get(REQUEST)),
+        **{name: tokens[name] if name in values else None for name in tokens},
+    )
+
+
+def _status(failed: str, values: Mapping[str, float | None]) -> str:
+    """How an attempt ended, from its failure and the proxy's signals about it."""
+    if failed:
+        return "interrupted" if failed == INTERRUPTED else "failed"
+    if "client_gone" in values:
+        return "left"
+    if not values:
+        return "running"
+    http_status = values.get("http_status")
+    return "answered" if http_status is None or http_status < 400 else "refused"

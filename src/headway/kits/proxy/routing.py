@@ -40,9 +40,9 @@ def traceparent_of(header: str) -> str:
     return header if _TRACEPARENT.match(header) else ""
 
 
-@dataclass(slots=True, kw_only=True)
-class Routing:
-    """A request whose upstream is chosen by a task."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxiedRequest:
+    """A request in any wire format, as it came."""
 
     call: Call
     wire: ApiFormat
@@ -50,9 +50,29 @@ class Routing:
     body: Body
     options: RequestOptions
     conversation: Conversation
+    query: str = ""
+
+    async def open(self, upstream: Upstream, body: Body, *, until: float, decided: bool) -> UpstreamAnswer:
+        """Call an upstream with its own key. The client's credentials are never forwarded."""
+        key = self.upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
+        return await self.upstreams.open(
+            upstream,
+            self.wire.path + self.query,
+            self.wire.request(body, upstream, decided=decided),
+            self.wire.headers(self.call, key),
+            key=key,
+            stream=self.conversation.stream,
+            until=until,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Routing:
+    """A request whose upstream is chosen by a task."""
+
+    asked: ProxiedRequest
     task: str
     candidates: tuple[str, ...]
-    query: str = ""
     previous: str = ""  # Responses: the upstream's id of the previous response
     episode: str | None = None
     first: Decision | None = None  # of the request
@@ -62,10 +82,10 @@ class Routing:
 
     async def answer(self, slot: Slot) -> Reply | Stream:
         """The answer of the first upstream that does not fail."""
-        settings = self.call.server.project.settings
+        settings = self.asked.call.server.project.settings
         left, failures = list(self.candidates), list[tuple[Decision, UpstreamFailed]]()
         before: Attempt | None = None
-        if self.options.idempotency_key:
+        if self.asked.options.idempotency_key:
             slot.name(self._named)
             if (resumed := await self._resumed()) is not None:
                 left = self._carry_on(resumed)
@@ -73,14 +93,14 @@ class Routing:
             decision = await self._draw(tuple(left), failures)
             upstream = settings.upstream(decision.action)
             attempt = Attempt(
-                call=self.call,
-                wire=self.wire,
+                call=self.asked.call,
+                wire=self.asked.wire,
                 upstream=upstream,
-                breakers=self.upstreams.breakers,
+                breakers=self.asked.upstreams.breakers,
                 decision=decision,
                 request=self.first or decision,
-                traceparent=traceparent_of(self.call.header("traceparent")),
-                client_request=self.options.request_id,
+                traceparent=traceparent_of(self.asked.call.header("traceparent")),
+                client_request=self.asked.options.request_id,
                 after=before.decision if before is not None else None,
                 number=self.made,
             )
@@ -113,7 +133,7 @@ class Routing:
 
     async def _draw(self, ready: tuple[str, ...], failures: list[tuple[Decision, UpstreamFailed]]) -> Decision:
         """The decision of the next attempt, among those that are not down: their state is fixed before the draw."""
-        breakers = self.upstreams.breakers
+        breakers = self.asked.upstreams.breakers
         offer = breakers.offer(ready)
         drawn = ""
         try:
@@ -135,34 +155,39 @@ class Routing:
         for name in upstreams:
             if name not in self._missed:
                 self._missed.add(name)
-                self.upstreams.breakers.elsewhere(name)
+                self.asked.upstreams.breakers.elsewhere(name)
 
     def _situation(self, failures: int) -> tuple[str, dict[str, Any]]:
         """The text and the state that the policy sees."""
-        state = {**self.conversation.state, **(self.options.state or {})}
+        state = {**self.asked.conversation.state, **(self.asked.options.state or {})}
         before = state.get(FAILURES, 0)
         state[FAILURES] = failures + (before if isinstance(before, int) else 0)
-        return self.conversation.shortened(self.call.server.project.redact), state
+        return self.asked.conversation.shortened(self.asked.call.server.project.redact), state
 
     async def _decide(self, names: tuple[str, ...], left_out: tuple[str, ...], failures: int) -> tuple[Decision, bool]:
-        project = self.call.server.project
+        project = self.asked.call.server.project
         settings = project.settings.task(self.task)
-        episode = self.options.episode or self.episode
+        episode = self.asked.options.episode or self.episode
         if episode is None and settings.sticky:
-            episode = conversation_name(self.task, self.call.key, self.conversation)
+            episode = conversation_name(self.task, self.asked.call.key, self.asked.conversation)
         text, state = self._situation(failures)
-        details: Details = {"state": state, "episode": episode, "role": self.options.role, "key": self.call.key}
+        details: Details = {
+            "state": state,
+            "episode": episode,
+            "role": self.asked.options.role,
+            "key": self.asked.call.key,
+        }
         if self.first is None:
-            if self.options.idempotency_key:
-                details["idempotency_key"] = self.options.idempotency_key
+            if self.asked.options.idempotency_key:
+                details["idempotency_key"] = self.asked.options.idempotency_key
         elif settings.unit == "request":
             details["unit"], details["position"] = self.first.id, self.made
         if self.task in project.servings.slow:  # puts the vector into the cache before the decision
-            await self.call.in_thread(project.servings.prepare, settings, [text])
+            await self.asked.call.in_thread(project.servings.prepare, settings, [text])
         ask = Ask(self.task, text, names, details)
         storing = project.submit_ask(ask, opening=self.first is None, details=(detail_of(left_out),))
         stored = await asyncio.wrap_future(storing)
-        self.call.server.metrics.count("decisions", self.task)
+        self.asked.call.server.metrics.count("decisions", self.task)
         return stored
 
     # -- a request that was seen before
@@ -170,14 +195,14 @@ class Routing:
     @property
     def _named(self) -> str:
         """The id of the request that its client has named."""
-        query = self.call.server.project.query
-        return query.keyed_id(self.task, self.call.key, self.options.idempotency_key)
+        query = self.asked.call.server.project.query
+        return query.keyed_id(self.task, self.asked.call.key, self.asked.options.idempotency_key)
 
     async def _resumed(self) -> Resumed | None:
         """The request of the same idempotency key, if there is one that is over."""
-        project = self.call.server.project
+        project = self.asked.call.server.project
         text, state = self._situation(0)
-        return await self.call.in_thread(
+        return await self.asked.call.in_thread(
             resume, project, self._named, project.redact(text), project.redact.state(state)
         )
 
@@ -193,43 +218,35 @@ class Routing:
         self, attempt: Attempt, slot: Slot, failures: list[tuple[Decision, UpstreamFailed]]
     ) -> Reply | Stream:
         upstream, request = attempt.upstream, attempt.request
-        added = DecisionFields(id=request.id, extras=_extras(attempt, failures), previous=self.conversation.previous)
-        body = dict(self.body)
+        added = DecisionFields(
+            id=request.id, extras=_extras(attempt, failures), previous=self.asked.conversation.previous
+        )
+        body = dict(self.asked.body)
         if self.previous:
             body["previous_response_id"] = msgspec.Raw(msgspec.json.encode(self.previous))
         headers = {"x-headway-decision": request.id}
         until = time.monotonic() + upstream.timeout_s
-        answer = await open_upstream(
-            self.call,
-            self.wire,
-            self.upstreams,
-            upstream,
-            body,
-            stream=self.conversation.stream,
-            query=self.query,
-            until=until,
-            decided=True,
-        )
+        answer = await self.asked.open(upstream, body, until=until, decided=True)
         try:
             if answer.status in AT_FAULT:
                 refusal = await answer.beginning(until)
-                if self.wire.too_long(refusal):
+                if self.asked.wire.too_long(refusal):
                     why = "has a context window that is too small"
                     raise UpstreamFailed(upstream.name, TOO_SMALL, why, http_status=answer.status)
                 await attempt.finish(TokenUsage(), http_status=answer.status)
-                return pass_on(self.wire, answer, refusal, headers)
-            if self.conversation.stream:
+                return pass_on(self.asked.wire, answer, refusal, headers)
+            if self.asked.conversation.stream:
                 relay = Relay(
-                    self.wire,
+                    self.asked.wire,
                     answer,
                     slot,
                     attempt,
-                    self.wire.rewriter(upstream.name, self.body, added),
-                    self.call.server.settings.max_batch_bytes,
+                    self.asked.wire.rewriter(upstream.name, self.asked.body, added),
+                    self.asked.call.server.settings.max_batch_bytes,
                 )
                 await relay.begin()
                 return Stream(chunks=relay, headers=headers | request_id(answer))
-            whole = self.wire.whole(upstream.name, await answer.whole(until), added)
+            whole = self.asked.wire.whole(upstream.name, await answer.whole(until), added)
         except BaseException:
             await answer.close()
             raise
@@ -252,31 +269,6 @@ class NoUpstreamAnswered(errors.HeadwayError):
         self.status = error.status
         self.decision = decision
         self.retry_after = error.retry_after
-
-
-async def open_upstream(
-    call: Call,
-    wire: ApiFormat,
-    upstreams: Upstreams,
-    upstream: Upstream,
-    body: Body,
-    *,
-    stream: bool,
-    query: str,
-    until: float,
-    decided: bool,
-) -> UpstreamAnswer:
-    """Call an upstream with its own key. The client's credentials are never forwarded."""
-    key = upstreams.settings.key(upstream.key_env) if upstream.key_env else ""
-    return await upstreams.open(
-        upstream,
-        wire.path + query,
-        wire.request(body, upstream, decided=decided),
-        wire.headers(call, key),
-        key=key,
-        stream=stream,
-        until=until,
-    )
 
 
 def pass_on(wire: ApiFormat, answer: UpstreamAnswer, body: bytes, headers: Mapping[str, str]) -> Reply:

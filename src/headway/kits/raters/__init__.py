@@ -26,7 +26,7 @@ KIT = Kit(
         ),
     },
     verbs={
-        "raters": "headway.kits.raters.compare:raters",
-        "questions": "headway.kits.raters.compare:questions",
+        "raters": "headway.kits.raters.agreement:raters",
+        "questions": "headway.kits.raters.agreement:questions",
     },
 )

@@ -41,7 +41,7 @@ class RatersAnswer(msgspec.Struct, frozen=True, kw_only=True):
 @endpoint("GET", "/v1/tasks/{task}/raters", gives=RatersAnswer, errors=(404,), scope="train")
 def raters(call: Call) -> RatersAnswer:
     """For each signal with several raters: the bias, noise and scale of each; the same as `headway rewards analyze`."""
-    from headway.kits.raters.compare import raters as compare  # numpy, loaded only where it is asked for
+    from headway.kits.raters.agreement import raters as compare  # numpy, loaded only where it is asked for
 
     project = call.server.project
     task = project.settings.task(call.params["task"]).name

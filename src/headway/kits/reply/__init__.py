@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from headway.nouns import Command, Family, Kind, Kit, Worker, door
 
 if TYPE_CHECKING:
-    from headway.kits.reply.chat_completions import completion as completion
     from headway.kits.reply.generators import local as local, open_generator as open_generator
     from headway.kits.reply.kept import KeptReply as KeptReply, to_details as to_details
+    from headway.kits.reply.replies import completion as completion
 else:
     __all__, __getattr__ = door(__name__)
 
@@ -32,8 +32,8 @@ KIT = Kit(
             signals=("edited", "critiqued", "preferred"),
             first="base@0",
             first_keys=("base", "system"),
-            pipeline="headway.kits.reply.pipeline:answering",
-            offers="headway.kits.reply.pipeline:offers",
+            pipeline="headway.kits.reply.policy:answering",
+            offers="headway.kits.reply.policy:offers",
             judged="votes",
             shared=True,
             knobs="headway.kits.reply.settings:knobs",
@@ -53,11 +53,7 @@ KIT = Kit(
             material="headway.kits.reply.learn.material:material",
         ),
     },
-    routes=(
-        "headway.kits.reply.replies",
-        "headway.kits.reply.rating_routes",
-        "headway.kits.reply.duel_routes",
-    ),
+    routes=("headway.kits.reply.replies", "headway.kits.reply.routes"),
     evidence={"preference": "headway.kits.reply.preference:PREFERENCE"},
     exports={"interactions": "headway.kits.reply.kept:writer"},
     commands={
@@ -70,11 +66,11 @@ KIT = Kit(
             "Continue a text, or answer in a conversation, with a local language model.",
         ),
         "models export": Command(
-            "headway.kits.reply.commands.export:export",
+            "headway.kits.reply.commands.learn:export",
             "Write the adapter of a reply policy as a PEFT folder, for vLLM and other servers.",
         ),
         "worker": Command(
-            "headway.kits.reply.commands.worker:worker",
+            "headway.kits.reply.commands.generate:worker",
             "Hold local language models for a project, for its server and other clients.",
         ),
     },
@@ -82,9 +78,9 @@ KIT = Kit(
         "compare": "headway.kits.reply.commands.compare:COMPARE",
         "learn": "headway.kits.reply.commands.learn:LEARN",
     },
-    checks=("headway.kits.reply.doctor:check",),
+    checks=("headway.kits.reply.client:check",),
     explains=("headway.kits.reply.kept:explain",),
-    erases=("headway.kits.reply.erase:erase",),
+    erases=("headway.kits.reply.ratings:erase",),
     workers={
         "worker": Worker(
             module="headway.kits.reply.worker",

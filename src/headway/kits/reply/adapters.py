@@ -1,7 +1,8 @@
-"""An adapter as a folder that PEFT, vLLM and llama.cpp's converter read, and back.
+"""An adapter as a folder that PEFT, vLLM and llama.cpp's converter read, and back; and compiled into the weights.
 
     write_peft(tensors, extra, folder)        # adapter_config.json, adapter_model.safetensors, headway.json
     tensors, extra = read_peft(folder)        # numpy arrays with PEFT's names, and what the config says
+    AdapterFuser(say).wrote(model, adapter, 16)      # after each step: an adapter in use is compiled in the background
 
 A bundle of the family `language` has the same tensors under the same names, so both directions copy bytes. A folder is
 untrusted input: nothing in it is executed, and pickled weights are not read.
@@ -10,9 +11,13 @@ untrusted input: nothing in it is executed, and pickled weights are not read.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
-from collections.abc import Mapping
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +144,50 @@ def _damaged(folder: Path, error: Exception) -> errors.Damaged:
         code="adapter_damaged",
         hint=f"A folder needs {CONFIG} and {WEIGHTS}; `headway models export REF FOLDER` writes them.",
     )
+
+
+logger = logging.getLogger("headway.loop")
+_AFTER = 256  # tokens; if it was not possible, it is tried again after as many
+
+
+class AdapterFuser:
+    """Counts the tokens of each adapter and compiles one at a time.
+
+    fuser.wrote(model, adapter, 16)        # after each step
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._tokens: Counter[tuple[str, str]] = Counter()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wrote(self, model: Any, adapter: str, tokens: int) -> None:
+        """Count the tokens that an adapter wrote; compile it once it has written enough, one at a time."""
+        of = str(model.folder), adapter
+        self._tokens[of] += tokens
+        if self._tokens[of] < _AFTER or self.busy:
+            return
+        self._tokens[of] = 0
+        if not model.can_fuse(adapter):
+            return
+        # Not a daemon: a process must not end while OpenVINO compiles.
+        self._thread = threading.Thread(target=self._fuse, args=(model, adapter), name="headway-fuser")
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> None:
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _fuse(self, model: Any, adapter: str) -> None:
+        if sys.platform.startswith("linux"):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # of this thread only
+        try:
+            if model.fuse(adapter):
+                how = f"with the adapter {adapter[:12]} in its weights" if adapter else "without adapters"
+                self._say(f"{model.name} is compiled {how}.")
+        except Exception:  # the adapter stays an input
+            logger.exception("model=%s adapter=%s", model.name, adapter[:12])

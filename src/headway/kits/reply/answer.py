@@ -22,7 +22,7 @@ from headway.kits.models import Completion, Delta, Generator, Prompt, Turn
 from headway.kits.reply.client import LanguageWorker
 from headway.kits.reply.duels import latest_rewards
 from headway.kits.reply.kept import KeptReply, redacted, supported_edits, to_details, with_replies
-from headway.kits.reply.memory import LikedReply, as_turns, nearest
+from headway.kits.reply.learn.material import LikedReply, as_turns, liked_replies, nearest
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import OWNER, Decision, PolicyRef, Reader, errors
@@ -116,7 +116,6 @@ def _examples(project: Project, task: TaskSettings, text: str, reader: Reader) -
     good, bad = (sum(sign * reward > 0.0 for reward in latest.values()) for sign in (1, -1))
     if not latest or (len(latest) >= _START and min(good, bad) >= _START_OF_SIGN):
         return []
-    from headway.kits.reply.learn.material import liked_replies
     from headway.reward import agreed
 
     trusted, rewards = {*task.trust_keys, reader.key}, project.rewards(task.name)

@@ -23,7 +23,9 @@ from typing import TypeVar
 
 import msgspec
 
+from headway.kits import models
 from headway.kits.models import Completion, Delta, Prompt, Scored
+from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import (
     MOST_BYTES,
     PREFIX,
@@ -40,6 +42,7 @@ from headway.kits.reply.wire import (
     WorkerFailure,
     WorkerStatus,
     answer_of,
+    base_of,
     error_of,
     frame,
     named,
@@ -48,7 +51,8 @@ from headway.kits.reply.wire import (
     socket_of,
 )
 from headway.loop import note_of_up
-from headway.nouns import errors
+from headway.nouns import Finding, errors
+from headway.settings import Settings
 
 Kind = TypeVar("Kind", GenerateDone, ScoreDone, WorkerStatus)
 _MISSING = (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)
@@ -266,3 +270,31 @@ def _lost(error: Exception | None = None) -> errors.Unavailable:
     return errors.Unavailable(
         f"The language worker {why}.", code="worker_lost", hint="Its log is .headway/run/worker.log; try again."
     )
+
+
+def check(settings: Settings) -> Iterator[Finding]:
+    """One finding per reply task, and one about the worker. Loads no model."""
+    bases = {task.name: reply_settings(task).base for task in settings.tasks.values() if task.kind == "reply"}
+    for task, base in bases.items():
+        name = f"base of {task}"
+        if base in settings.upstreams:
+            yield Finding(name=name, ok=True, found=f"the upstream {base}; its weights cannot be trained")
+            continue
+        try:
+            folder = models.folder(base_of(base, settings.directory), settings.cache)
+        except errors.HeadwayError as error:
+            yield Finding(name=name, ok=False, found=error.message, cure=error.hint)
+        else:
+            yield Finding(name=name, ok=True, found=f"{base} in {folder}")
+    if any(base not in settings.upstreams for base in bases.values()):
+        yield _worker(settings)
+
+
+def _worker(settings: Settings) -> Finding:
+    """Information only: a project that is not in use needs none."""
+    try:
+        loaded = ", ".join(model.name for model in LanguageWorker(settings.directory, "").health().models)
+    except errors.Unavailable:
+        cure = "`headway up` starts one by itself, `headway worker` alone."
+        return Finding(name="language worker", ok=None, found="none listens; local replies need one", cure=cure)
+    return Finding(name="language worker", ok=None, found=f"listens; loaded: {loaded or 'nothing yet'}")

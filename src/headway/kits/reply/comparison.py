@@ -20,24 +20,22 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from headway.kits import models
-from headway.kits.models import Completion, Prompt, Turn
+from headway.kits.models import Completion
 from headway.kits.reply.adapters import write_peft
 from headway.kits.reply.kept import kept, with_replies
 from headway.kits.reply.learn.data import cluster_of, is_held_out
 from headway.kits.reply.learn.material import liked_replies
 from headway.kits.reply.probes import JUDGING, PROBES, ReplyStatistics, statistics_of
+from headway.kits.reply.settings import question_prompt, reply_settings
 from headway.kits.reply.wire import base_of
 from headway.nouns import OWNER, PolicyRef, Progress, Reader, errors
 from headway.prove import e_process
 
 if TYPE_CHECKING:
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply.model import LanguageModel
     from headway.nouns import Decision, Evidence
     from headway.project import Project
     from headway.settings import TaskSettings
-
-
-_MOST_TOKENS = 256
 
 
 class ReplyWriter:
@@ -51,25 +49,19 @@ class ReplyWriter:
 
     @cached_property
     def _model(self) -> LanguageModel:
-        from headway.kits.reply.language import LanguageModel
+        from headway.kits.reply import device as _device  # noqa: F401 — first: it names the extra that is missing
+        from headway.kits.reply.model import LanguageModel
 
-        base = base_of(str(getattr(self._settings, "base", "") or "smollm2"), self._project.folder)
+        base = base_of(reply_settings(self._settings).base, self._project.folder)
         return LanguageModel.load(models.folder(base, self._project.settings.cache))
 
-    def replies(self, ref: str, texts: Sequence[str], *, seed: int, max_tokens: int = 0) -> list[Completion]:
+    def replies(self, ref: str, texts: Sequence[str], *, seed: int) -> list[Completion]:
         """One reply per text, sampled as the task samples."""
-        system = str(getattr(self._settings, "system", "") or "")
-        before = (Turn("system", system),) if system else ()
-        most = max_tokens or int(getattr(self._settings, "max_tokens", 0) or _MOST_TOKENS)
-        temperature, top_p = (getattr(self._settings, name, None) for name in ("temperature", "top_p"))
+        own, half = reply_settings(self._settings), self._model.window // 2
         prompts = [
-            Prompt(
-                turns=(*before, Turn("user", text)), max_tokens=min(most, self._model.window // 2), seed=seed + place,
-                temperature=0.7 if temperature is None else float(temperature),
-                top_p=1.0 if top_p is None else float(top_p),
-            )
+            question_prompt(own, text, seed=seed + place, max_tokens=min(own.max_tokens, half))
             for place, text in enumerate(texts)
-        ]  # fmt: skip
+        ]
         return self._model.generate(prompts, adapter=self._adapter(ref))
 
     def _adapter(self, ref: str) -> str:

@@ -6,9 +6,15 @@ import ctypes
 import sys
 from dataclasses import dataclass
 
-import torch
-
 from headway.nouns import errors
+
+try:
+    import torch
+    import transformers as _transformers
+except ImportError as error:
+    raise errors.MissingExtra("A local language model", error.name or "torch", "language") from error
+
+del _transformers
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import msgspec
 
 from headway.files import read_regular
-from headway.kits.models import Prompt, Turn
-from headway.kits.reply.settings import reply_settings
+from headway.kits.models import Prompt
+from headway.kits.reply.settings import question_prompt, reply_settings
 from headway.nouns import OWNER, Decision, Reader, errors
 from headway.observe import EVEN_PAIR, Database, Erasing, Query, decode_candidates
 from headway.project import Project
@@ -120,14 +120,7 @@ def choose(
     questions = [text for text, _ in questions_of(project, task, reader)]
     free = [text for text in questions if text not in tried] or questions
     question = min(free, key=lambda text: used[digest(text)])
-    system = (Turn("system", settings.system),) if settings.system else ()
-    prompt = Prompt(
-        turns=(*system, Turn("user", question)),
-        max_tokens=settings.max_tokens,
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        seed=secrets.randbits(31),
-    )
+    prompt = question_prompt(settings, question, seed=secrets.randbits(31), max_tokens=settings.max_tokens)
     return DuelQuestion(task, mine, theirs, question, prompt)
 
 
@@ -227,8 +220,7 @@ def _forget(project: Project) -> None:
     oldest = time.time() - _KEPT_S
     for place, (at, path) in enumerate(aged, start=1):
         if at < oldest or place >= _MOST_OPEN:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".voted").unlink(missing_ok=True)
+            _remove(path)
 
 
 def erase_duels(project: Project, going: Erasing) -> int:
@@ -241,16 +233,23 @@ def erase_duels(project: Project, going: Erasing) -> int:
         found = [(path, read) for path, read in found if read.task == wanted.task]
     texts = going.of_texts([read.situation.text for _, read in found])
     ids = going.of_ids([read.id for _, read in found])
-    count = 0
-    for path, read in found:
-        old = wanted.before is not None and read.at < wanted.before
-        theirs = wanted.rater is not None and read.key == wanted.rater
-        if old or theirs or read.situation.text in texts or read.id in ids:
-            count += 1
-            if not going.dry_run:
-                path.unlink(missing_ok=True)
-                path.with_suffix(".voted").unlink(missing_ok=True)
-    return count
+    reached = [path for path, read in found if _is_named(going, read) or read.situation.text in texts or read.id in ids]
+    for path in reached if not going.dry_run else ():
+        _remove(path)
+    return len(reached)
+
+
+def _is_named(going: Erasing, duel: Decision) -> bool:
+    """Whether a deletion names a duel by its age, or by who asked for it."""
+    wanted = going.wanted
+    old = wanted.before is not None and duel.at < wanted.before
+    return old or (wanted.rater is not None and duel.key == wanted.rater)
+
+
+def _remove(path: Path) -> None:
+    """The file of a duel, and that of its vote."""
+    path.unlink(missing_ok=True)
+    path.with_suffix(".voted").unlink(missing_ok=True)
 
 
 def latest_rewards(database: Database, query: Query, task: str, most: int) -> dict[int, float]:

@@ -18,15 +18,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headway.kits.models import Completion
-from headway.kits.reply.fusing import AdapterFuser
+from headway.kits.models import Completion, Delta
+from headway.kits.reply.adapters import AdapterFuser
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.kits.reply.wire import Answer, Generate, GenerateDone, LoadedModel, Score, ScoreDone, TextDelta, failure
+from headway.kits.reply.wire import (
+    Answer,
+    Generate,
+    GenerateDone,
+    LoadedModel,
+    Score,
+    ScoreDone,
+    TextDelta,
+    WorkerFailure,
+    failure,
+)
 from headway.nouns import errors
 
 if TYPE_CHECKING:
+    from headway.kits.reply.batch import Request, RunningBatch
     from headway.kits.reply.formats import FormatChange
-    from headway.kits.reply.language import LanguageModel, Request, RunningBatch
+    from headway.kits.reply.model import LanguageModel
 
 
 logger = logging.getLogger("headway.loop")
@@ -219,35 +230,47 @@ class LanguageEngine:
                 self._late(job)
         owner = {id(request): (job, at) for job in loaded.jobs for at, request in enumerate(job.requests)}
         try:
-            deltas = []
-            for adapter, batch in list(loaded.batches.items()):
-                if batch.busy:
-                    deltas += batch.step()
-                    self._fuser.wrote(loaded.model, adapter, batch.running)
+            deltas = self._next_tokens(loaded)
         except Exception as error:
             logger.exception("model=%s", loaded.about.name)
-            for job in loaded.jobs:
-                job.end(failure(_broken(error)))
-            self._unload([name for name, other in self._loaded.items() if other is loaded])
+            self._drop(loaded, failure(_broken(error)))
             return
         for request, delta in deltas:
             job, at = owner[id(request)]
-            if job.ended or job.cancelled:
-                continue
-            question = job.question
-            if isinstance(question, Generate) and question.stream and delta.text:
-                job.send(TextDelta(at, delta.text))
-            if delta.completion is not None:
-                self.made += 1
-                self.tokens += len(delta.completion.tokens)
-                job.completions[at] = delta.completion
-                if len(job.completions) == len(job.requests):
-                    job.end(_done(loaded.model, job))
+            if not job.ended and not job.cancelled:
+                self._deliver(loaded.model, job, at, delta)
         for job in loaded.jobs:
             if job.cancelled:
                 job.cancel_requests()  # its rows are removed in the next step
         loaded.jobs = [job for job in loaded.jobs if not job.ended and not job.cancelled]
         loaded.used = self.clock()
+
+    def _drop(self, loaded: _Loaded, failed: WorkerFailure) -> None:
+        """Unload a model that failed; its jobs fail."""
+        for job in loaded.jobs:
+            job.end(failed)
+        self._unload([name for name, other in self._loaded.items() if other is loaded])
+
+    def _next_tokens(self, loaded: _Loaded) -> list[tuple[Request, Delta]]:
+        """One step of every batch that has requests."""
+        deltas = []
+        for adapter, batch in list(loaded.batches.items()):
+            if batch.busy:
+                deltas += batch.step()
+                self._fuser.wrote(loaded.model, adapter, batch.running)
+        return deltas
+
+    def _deliver(self, model: LanguageModel, job: ModelJob, at: int, delta: Delta) -> None:
+        """Send what was written for a request of a job, and end the job with its last completion."""
+        question = job.question
+        if isinstance(question, Generate) and question.stream and delta.text:
+            job.send(TextDelta(at, delta.text))
+        if delta.completion is not None:
+            self.made += 1
+            self.tokens += len(delta.completion.tokens)
+            job.completions[at] = delta.completion
+            if len(job.completions) == len(job.requests):
+                job.end(_done(model, job))
 
     def _late(self, job: ModelJob) -> bool:
         if job.until is None or self.clock() < job.until:
@@ -269,7 +292,8 @@ class LanguageEngine:
     def _load(self, name: str) -> _Loaded:
         started = self.clock()
         folder = self._find(name)
-        from headway.kits.reply.language import COMPRESSED, LanguageModel, use_threads
+        from headway.kits.reply.device import use_threads
+        from headway.kits.reply.model import COMPRESSED, LanguageModel
 
         use_threads(self._threads)
         idle = sorted((name for name, one in self._loaded.items() if not one.busy), key=lambda n: self._loaded[n].used)
@@ -293,14 +317,14 @@ class LanguageEngine:
     def _change(self, model: LanguageModel, folder: Path) -> FormatChange:
         """What the smaller format changes, measured against float32, which is loaded for this time only."""
         from headway.kits.reply.formats import measured
-        from headway.kits.reply.language import LanguageModel
+        from headway.kits.reply.model import LanguageModel
 
         exact = LanguageModel.load(folder, device=self._device, rank=_RANK, threads=self._threads)
         return measured(model, exact)
 
     def _batch(self, loaded: _Loaded, adapter: str) -> RunningBatch:
         """The batch of an adapter, which is loaded beside the others if it is new; those that idle longest go."""
-        from headway.kits.reply.language import RunningBatch
+        from headway.kits.reply.batch import RunningBatch
 
         batch = loaded.batches.pop(adapter, None)
         if batch is None:
@@ -323,7 +347,7 @@ class LanguageEngine:
             del unloaded
         if names:
             gc.collect()
-            from headway.kits.reply.language import give_back
+            from headway.kits.reply.device import give_back
 
             give_back()
 

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from headway.project import Project
 
 
-def generator(project: Project, model: str | Path, *, here: bool = False) -> Generator:
-    """A generator in the project's worker; `here` loads the model into this process instead."""
-    if here:
-        return _loaded(model, project.settings.cache)
-    return LanguageWorker(project.folder, model)
-
-
 def local(
     folder: Path, model: str | Path, *, device: str = "auto", environ: Mapping[str, str] | None = None
 ) -> Generator:
@@ -51,15 +44,7 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
                 hint="Declare [upstreams.NAME] with url and model in headway.toml, and use that name.",
             )
         upstream = settings.upstreams[model]
-        with ChatEndpoint(
-            model,
-            upstream.url,
-            upstream.model,
-            key=settings.key(upstream.key_env) if upstream.key_env else "",
-            timeout_s=upstream.timeout_s,
-            max_tokens=upstream.max_tokens,
-            patient=patient,
-        ) as endpoint:
+        with ChatEndpoint.of(settings, model, patient=patient) as endpoint:
             yield endpoint, _hash(f"{upstream.url}\0{upstream.model}\0{upstream.max_tokens}")
         return
     try:
@@ -68,15 +53,19 @@ def open_generator(project: Project, model: str, *, patient: bool = True) -> Ite
         if error.code == "model_missing" and "/" not in model:
             error.hint = f"{error.hint} Or declare [upstreams.{model}] with url and model in headway.toml."
         raise
-    here = False
-    worker = LanguageWorker(project.folder, model)
+    yield worker_of(project.folder, model) or _LazyModel(model, settings.cache), _files(folder)
+
+
+def worker_of(folder: Path, model: str | Path) -> LanguageWorker | None:
+    """The worker of the project in a folder; None if none is running."""
+    worker = LanguageWorker(folder, model)
     try:
         worker.health()
     except errors.Unavailable as error:
         if error.code not in ("worker_missing", "path_too_long"):
             raise
-        here = True
-    yield _LazyModel(model, settings.cache) if here else worker, _files(folder)
+        return None
+    return worker
 
 
 class _LazyModel:
@@ -115,6 +104,7 @@ def _hash(text: str) -> str:
 
 def _loaded(model: str | Path, cache: Path, device: str = "auto") -> Generator:
     folder = models.folder(model, cache)  # raises before torch is imported if there is no such model
-    from headway.kits.reply.language import LanguageModel
+    from headway.kits.reply import device as _device  # noqa: F401 — first: it names the extra that is missing
+    from headway.kits.reply.model import LanguageModel
 
     return LanguageModel.load(folder, name=Path(model).name, device=device)

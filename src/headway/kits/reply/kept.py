@@ -194,7 +194,7 @@ def kept_reply(project: Project, decision: str) -> KeptReply:
 
 
 def explain(project: Project, decision: Decision) -> dict[str, ReplyText]:
-    """What an explanation has besides: the answer that this kit or the proxy kept."""
+    """What this kit adds to an explanation: the answer that it or the proxy kept."""
     data = project.query.details(decision.id, KIT_NAME).get(REPLY)
     try:
         return {} if data is None else {"reply": msgspec.json.decode(data, type=ReplyText)}

@@ -23,9 +23,7 @@ class LanguageKnobs:
     epochs: int = knob(3, "How often all ratings are read, at most.", low=1, high=100)
     batch: int = knob(4, "Replies of one forward pass.", low=1, high=4096)
     accumulate: int = knob(1, "Forward passes of an update.", low=1, high=4096)
-    sequence: int = knob(
-        1024, "Replies longer than so many tokens, prompt included, are left out.", low=8, high=1 << 20
-    )
+    sequence: int = knob(1024, "Longer replies, in tokens with the prompt, are left out.", low=8, high=1 << 20)
     beta: float = knob(0.0, "β of kto; 0: .2 below 30 ratings, .05 above 300, else .1.", low=0.0, high=10.0)
     likelihood: float = knob(
         0.1, "The weight of the likelihood of liked and edited replies in kto.", low=0.0, high=10.0

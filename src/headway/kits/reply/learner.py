@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.kits.reply.knobs import LanguageKnobs, knobs_from
 from headway.kits.reply.room import no_memory, out_of_memory
-from headway.nouns import Encoder, Experience, Learned, Progress, errors
+from headway.nouns import Encoder, Experience, Learned, Progress, errors, plural
 
 if TYPE_CHECKING:
     from headway.kits.reply.learn.data import RatedReply, Sample
@@ -40,7 +40,7 @@ class LanguageLearner:
         work: Path | None = None,
         material: RatedMaterial | None = None,
     ) -> Learned:
-        """Train, measure, and give the adapter. `work` is where an interrupted run goes on."""
+        """Train, measure, and return the adapter. `work`: where an interrupted run continues."""
         chosen = knobs_from(knobs)
         if material is None or not material.rows:
             raise errors.InvalidInput(
@@ -54,7 +54,7 @@ class LanguageLearner:
             if not out_of_memory(error):
                 raise
             hint = (
-                f"Set a smaller batch than {chosen.batch} or sequence than {chosen.sequence}; it goes on where it was."
+                f"Set a smaller batch than {chosen.batch} or sequence than {chosen.sequence}; a repeated run continues."
             )
             raise no_memory("The training", hint) from error
 
@@ -72,7 +72,7 @@ class _LanguageRun:
     def learned(self) -> Learned:
         """The adapter, and beside it the maximum-likelihood baseline that it is compared with."""
         self._check_counts()
-        import headway.kits.reply.language  # noqa: F401 — before torch is needed: it names the extra that is missing
+        import headway.kits.reply.device  # noqa: F401 — before torch is needed: it names the extra that is missing
 
         tuned = self._tuned()
         main = self._learned(tuned)
@@ -139,7 +139,7 @@ class _LanguageRun:
         good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
         if len(rewards) < self.knobs.least or min(good, bad) < self.knobs.least_of_sign:
             raise errors.InvalidInput(
-                f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {good} of "
+                f"{plural(len(rewards), 'rating')} can be trained on, {good} of "
                 f"them good and {bad} bad; {self.knobs.least} are needed, and {self.knobs.least_of_sign} of each sign.",
                 code="too_few_ratings",
                 hint="Rate more replies. Until then, liked replies serve as examples in the prompt.",
@@ -203,7 +203,7 @@ class _LanguageRun:
         return trainer
 
     def _paused(self, progress: Progress | None) -> Progress:
-        """Tells of each update, and waits before the next one while somebody chats."""
+        """Reports each update, and waits before the next one while somebody chats."""
         from headway.kits.reply.learn.material import wait_while
 
         def tell(stage: str, done: int, total: int | None) -> None:
@@ -254,7 +254,7 @@ def _rated(tuned: TunedModel, material: RatedMaterial) -> tuple[list[RatedReply]
 
 
 def _notes(stopped: str, left: Mapping[str, int], bad: int, good: int) -> list[str]:
-    notes = [f"{count:,} replies {reason} were left out." for reason, count in left.items()]
+    notes = [f"Left out: {plural(count, 'reply', 'replies')} {reason}." for reason, count in left.items()]
     if stopped:
         notes.append(f"Training ended early: {stopped}.")
     if not good or bad > 9 * good:

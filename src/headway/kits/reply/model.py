@@ -1,4 +1,14 @@
-"""`LanguageModel`: one Hugging Face folder in memory; generates, streams and scores."""
+"""A local language model from any Hugging Face folder, with exact log-probabilities: generates, streams and scores.
+
+batch      many requests at once: they join and leave a running batch between two tokens
+engines    openvino and transformers: the next token of every row, with an adapter
+sampling   temperature, top-p, the draw, both log-probabilities
+tokens     prompts into tokens, tokens into text
+formats    what a smaller number format changes
+device     device and number format
+
+Importing this module imports torch and transformers.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 rate(project, "dec_…", "4", rater="ann")          # stars; "+" and "-" are thumbs
 comment(project, "dec_…", "edit", "It is 4.")     # what it should have said
 withdraw(project, "dec_…", rater="ann")           # all of it, from one rater
+erase(project, going)                             # copies of what `headway data delete` deletes
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from headway.files import read_regular
 from headway.kits import models
+from headway.kits.reply.duels import erase_duels
 from headway.kits.reply.kept import (
     COMMENTS,
+    EXAMPLES,
     KIT_NAME,
+    REPLY,
     Comment,
     KeptReply,
     comments_detail,
@@ -27,7 +33,8 @@ from headway.kits.reply.kept import (
 )
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import Decision, Settled, errors
+from headway.nouns import Decision, Settled, errors, ids
+from headway.observe import Erasing
 from headway.project import Project
 
 _STARS, _THUMB = "stars", "thumb"
@@ -100,19 +107,13 @@ def _live(project: Project, decision: str, rater: str) -> dict[str, float]:
 
 def rating_of(project: Project, decision: str) -> str:
     """The marks of a reply in words: "4 stars", "+", "edited"; empty if there are none."""
-    values = project.query.values([_raw(decision)]).get(_raw(decision), {})
+    values = project.query.values([ids.raw(decision)]).get(ids.raw(decision), {})
     words = []
     if _STARS in values:
         words.append(f"{values[_STARS]:g} {'star' if values[_STARS] == 1.0 else 'stars'}")
     if _THUMB in values:
         words.append("+" if values[_THUMB] > 0 else "-")
     return ", ".join([*words, *(name for name in _SIGNALS.values() if name in values)])
-
-
-def _raw(decision: str) -> bytes:
-    from headway.nouns import ids
-
-    return ids.raw(decision)
 
 
 def history(project: Project, task: str, *, most: int = 20) -> Iterator[tuple[Decision, KeptReply, str]]:
@@ -147,3 +148,49 @@ def _check_window(project: Project, decision: Decision, text: str) -> None:
             code="edit_too_long",
             hint="Shorten it.",
         )
+
+
+def erase(project: Project, going: Erasing) -> int:
+    """Delete the copies that no table of the store holds together; how many there were.
+
+    | copy | goes with |
+    |---|---|
+    | a comparison that waits for its vote, or its file after it | its age, its rater, the decision of its question |
+    | edits and critiques of a rater, in the details of a reply | the rater |
+    | the tokens of a prompt that had liked replies as examples | the reply that was the example, its editor |
+
+    Not covered: a comparison with a vote is a decision of its own, with the text of its question; it goes by its age
+    or id.
+    """
+    changed = _comments(going)
+    return erase_duels(project, going) + len(changed) + _prompts(going, set(changed))
+
+
+def _comments(going: Erasing) -> list[str]:
+    """The decisions that lose a comment of the rater, once for each."""
+    rater, changed = going.wanted.rater, []
+    if rater is None:
+        return []
+    for decision, data in going.details(KIT_NAME, COMMENTS):
+        comments = comments_of(data)
+        others = [one for one in comments if one.rater != rater]
+        if len(others) < len(comments):
+            going.put(decision, KIT_NAME, COMMENTS, comments_detail(others).data)
+            changed += [decision] * (len(comments) - len(others))
+    return changed
+
+
+def _prompts(going: Erasing, changed: set[str]) -> int:
+    """Replies whose prompt had an example that goes lose the tokens of the prompt; their turns remain."""
+    count = 0
+    for decision, data in going.details(KIT_NAME, EXAMPLES):
+        examples = msgspec.json.decode(data, type=list[str])
+        gone = going.of_ids(examples) | (changed & set(examples))
+        reply = going.detail(decision, KIT_NAME, REPLY) if gone else None
+        if reply is None:
+            continue
+        fields = {**msgspec.json.decode(reply), "prompt_tokens": [], "logprob_model": []}
+        going.put(decision, KIT_NAME, REPLY, msgspec.json.encode(fields))
+        going.put(decision, KIT_NAME, EXAMPLES, b"[]")
+        count += 1
+    return count

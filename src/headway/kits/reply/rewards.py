@@ -24,6 +24,7 @@ from headway.kits.reply.learn.data import cluster_of
 from headway.kits.reply.settings import reply_settings
 from headway.nouns import Encoder, Settled, errors
 from headway.project import Project
+from headway.settings import TaskSettings
 
 SHAPING = ("relevance", "style", "length")
 _RIDGE = 1.0
@@ -91,16 +92,7 @@ def shape(project: Project, task: str) -> int:
         return 0
     project.settle(task)
     rows = [(row, reply) for row, reply in kept(project, task) if row.reward is not None and row.raters]
-    encoder = project.servings.encoder(settings.encoder) if {"relevance", "style"} & set(wanted) else None
-    values: dict[str, list[float]] = {}
-    if encoder is not None and "relevance" in wanted:
-        values["relevance"] = relevance(encoder, [(row.decision.situation.text, reply.text) for row, reply in rows])
-    if encoder is not None and "style" in wanted:
-        values["style"] = styles(encoder, rows)
-    if "length" in wanted:
-        low, high = reply_settings(settings).reply_length
-        counts = [len(reply.tokens) or len(reply.text.split()) for _, reply in rows]
-        values["length"] = [length(count, low=low, high=high) for count in counts]
+    values = {name: _shaped(project, settings, name, rows) for name in wanted}
     changed = 0
     for place, (row, _) in enumerate(rows):
         now = {name: round(values[name][place], 4) for name in wanted}
@@ -111,26 +103,43 @@ def shape(project: Project, task: str) -> int:
     return changed
 
 
+def _shaped(
+    project: Project, settings: TaskSettings, name: str, rows: Sequence[tuple[Settled, KeptReply]]
+) -> list[float]:
+    """One of the computed rewards, for every reply."""
+    if name == "length":
+        low, high = reply_settings(settings).reply_length
+        counts = [len(reply.tokens) or len(reply.text.split()) for _, reply in rows]
+        return [length(count, low=low, high=high) for count in counts]
+    encoder = project.servings.encoder(settings.encoder)
+    if name == "style":
+        return styles(encoder, rows)
+    return relevance(encoder, [(row.decision.situation.text, reply.text) for row, reply in rows])
+
+
 def styles(encoder: Encoder, rows: Sequence[tuple[Settled, KeptReply]]) -> list[float]:
     """The mean over raters with a style of how much each would like a reply; 0 without one."""
     texts = [reply.text for _, reply in rows]
     halves = [_half(row.decision.situation.text) for row, _ in rows]
-    given: dict[str, list[tuple[int, float]]] = {}
-    for place, (row, _) in enumerate(rows):
-        for rater in row.raters:
-            if rater != _SOURCE:
-                given.setdefault(rater, []).append((place, _rating(row.signals)))
-    totals, raters = np.zeros(len(rows)), 0
-    for ratings in given.values():
-        if len(ratings) < _FEWEST:
-            continue
-        raters += 1
+    given = [ratings for ratings in _ratings(rows).values() if len(ratings) >= _FEWEST]
+    totals = np.zeros(len(rows))
+    for ratings in given:
         for half in (0, 1):
             other = [(place, value) for place, value in ratings if halves[place] != half]
             style = Style.learn(encoder, [texts[place] for place, _ in other], [value for _, value in other])
             mine = [place for place in range(len(rows)) if halves[place] == half]
             totals[mine] += style.score([texts[place] for place in mine])
-    return [float(value) for value in totals / max(1, raters)]
+    return [float(value) for value in totals / max(1, len(given))]
+
+
+def _ratings(rows: Sequence[tuple[Settled, KeptReply]]) -> dict[str, list[tuple[int, float]]]:
+    """rater → the places of what people rated, with their rating."""
+    given: dict[str, list[tuple[int, float]]] = {}
+    for place, (row, _) in enumerate(rows):
+        for rater in row.raters:
+            if rater != _SOURCE:
+                given.setdefault(rater, []).append((place, _rating(row.signals)))
+    return given
 
 
 def _half(question: str) -> int:

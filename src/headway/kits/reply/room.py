@@ -22,7 +22,7 @@ _LARGEST_HEADER = 100_000_000
 
 
 def check_room(folder: Path, *, bytes_each: int, free_mb: float | None = None) -> None:
-    """Raise if the weights of a folder, in a format of so many bytes, need more memory than is available."""
+    """Raise if the weights of a folder, in a format of `bytes_each`, need more memory than is available."""
     free = machine(folder).free_memory_mb if free_mb is None else free_mb
     needed = weights_in(folder) * bytes_each / 1e6
     if free is not None and needed > free:

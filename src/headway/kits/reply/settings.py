@@ -1,4 +1,4 @@
-"""The keys that only a reply task has: the model that answers, what it is told first, how it samples and learns."""
+"""The keys that only a reply task has: the model that answers, its system prompt, how it samples and learns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from headway.kits.models import Prompt, Turn
 from headway.nouns import errors
 from headway.settings import Setting, SettingsTable, TaskSettings
 
@@ -53,6 +54,13 @@ def reply_settings(task: TaskSettings) -> ReplySettings:
             hint='Declare a task with kind = "reply" in headway.toml.',
         )
     return task.own
+
+
+def question_prompt(own: ReplySettings, question: str, *, seed: int, max_tokens: int) -> Prompt:
+    """A question by itself, sampled as the task samples."""
+    system = (Turn("system", own.system),) if own.system else ()
+    turns = (*system, Turn("user", question))
+    return Prompt(turns=turns, max_tokens=max_tokens, temperature=own.temperature, top_p=own.top_p, seed=seed)
 
 
 def knobs(task: TaskSettings) -> dict[str, Any]:

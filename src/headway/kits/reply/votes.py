@@ -209,7 +209,7 @@ def _groups(comparisons: Sequence[BlindComparison]) -> Iterator[tuple[str, ...]]
 
 
 def _tail(ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Fisher's exact test: the chance that we have so many of all wins if both parts are alike."""
+    """Fisher's exact test: the chance of at least our share of all wins if both parts are alike."""
     n, total, won = sum(ours), sum(ours) + sum(theirs), ours[0] + theirs[0]
 
     def choose(of: int, some: int) -> float:

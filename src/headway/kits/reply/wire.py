@@ -155,7 +155,7 @@ def error_of(failed: WorkerFailure) -> errors.HeadwayError:
 
 
 def no_worker(*, late: bool = False, restart: bool = False) -> errors.Unavailable:
-    """Nobody listens. `late`: `headway up` starts a worker, in vain; `restart`: it was started without one."""
+    """No worker is running. `late`: the one of `headway up` has not started yet; `restart`: `up` has started none."""
     if late:
         return errors.Unavailable(
             "The language worker of `headway up` is still starting.",

@@ -1,7 +1,7 @@
 """Training runs of a project and their curves, from what `headway.observe.run_log` wrote.
 
     list_runs(home)                                       # newest first
-    read_curves(home, "route-7", points=500)              # every number over time, averaged into so many points
+    read_curves(home, "route-7", points=500)              # every number over time, averaged into this many points
     ask_to_stop(home, "route-7")                          # it saves a snapshot first
 
 Nested objects are read as `heads.model.entropy`. A torn last line is ignored.
@@ -61,7 +61,7 @@ class RunList:
 
 
 def list_runs(home: Path) -> list[TrainingRun]:
-    """Every run that has metrics, newest first. What a learner needs to go on (`learn-…`) belongs to another run."""
+    """Every run that has metrics, newest first. What a learner needs to continue (`learn-…`) belongs to another run."""
     found = []
     for path in (home / "work").glob(f"*/{RunLog.METRICS}"):
         if path.parent.name.startswith("learn-"):
@@ -223,7 +223,7 @@ def write_snapshot(folder: Path, name: str, weights: bytes, about: Mapping[str, 
 
 @contextmanager
 def opened_snapshot(folder: Path, run: str) -> Iterator[Any]:
-    """What run.json tells, for a caller that goes on from it and its weights; one that cannot be used is refused."""
+    """What run.json says, for a caller that continues from it and its weights; one that cannot be used is refused."""
     from safetensors import SafetensorError
 
     path = folder / _SNAPSHOT

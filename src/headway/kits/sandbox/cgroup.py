@@ -1,4 +1,4 @@
-"""A memory cgroup for a run, where this machine lets us make one.
+"""A memory cgroup for a run, where this machine lets us make one; and what `headway doctor` says of sandboxes.
 
     with memory_group(256 * MIB) as group:
         start(["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', group.path, …])

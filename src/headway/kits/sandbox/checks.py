@@ -61,23 +61,33 @@ def violations(value: Any, schema: Mapping[str, Any], where: str = "it") -> list
     if "enum" in schema and value not in schema["enum"]:
         wrong.append(f"{where} is {value!r:.60}, expected one of {schema['enum']!r}")
     if isinstance(value, dict):
-        wrong += [f"{where} lacks {name!r}" for name in schema.get("required", []) if name not in value]
-        known = schema.get("properties", {})
-        for name, inner in value.items():
-            if name in known:
-                wrong += violations(inner, known[name], f"{where}.{name}")
-            elif schema.get("additionalProperties", True) is False:
-                wrong.append(f"{where} has {name!r}, which is not allowed")
+        wrong += _object_violations(value, schema, where)
     if isinstance(value, list):
-        wrong += _between(len(value), schema, "minItems", "maxItems", f"{where} has {len(value)} items")
-        for place, inner in enumerate(value if "items" in schema else []):
-            wrong += violations(inner, schema["items"], f"{where}[{place}]")
+        wrong += _list_violations(value, schema, where)
     if isinstance(value, str):
         wrong += _between(len(value), schema, "minLength", "maxLength", f"{where} has {len(value)} characters")
         if "pattern" in schema and not _matches(schema["pattern"], value):
             wrong.append(f"{where} is {value!r:.60}, expected to match {schema['pattern']!r}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         wrong += _between(value, schema, "minimum", "maximum", f"{where} is {value!r}")
+    return wrong
+
+
+def _object_violations(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
+    wrong = [f"{where} lacks {name!r}" for name in schema.get("required", []) if name not in value]
+    known = schema.get("properties", {})
+    for name, inner in value.items():
+        if name in known:
+            wrong += violations(inner, known[name], f"{where}.{name}")
+        elif schema.get("additionalProperties", True) is False:
+            wrong.append(f"{where} has {name!r}, which is not allowed")
+    return wrong
+
+
+def _list_violations(value: Sequence[Any], schema: Mapping[str, Any], where: str) -> list[str]:
+    wrong = _between(len(value), schema, "minItems", "maxItems", f"{where} has {len(value)} items")
+    for place, inner in enumerate(value if "items" in schema else []):
+        wrong += violations(inner, schema["items"], f"{where}[{place}]")
     return wrong
 
 
@@ -311,12 +321,17 @@ def validate(wanted: Check) -> None:
         _compiled(wanted["pattern"])
     if kind == "includes" and not any(wanted.get(key) for key in ("all", "any", "none")):
         raise _bad("A check of the kind 'includes' has no word.", "Give 'all', 'any' or 'none'.")
-    if kind == "code" and not str(wanted.get("function", "")).isidentifier():
-        raise _bad(f"The function to call is {wanted.get('function')!r}, expected a name.", "Give 'function'.")
-    if kind == "code" and not all(isinstance(case, list | tuple) and len(case) == 2 for case in wanted["cases"]):
-        raise _bad("A case is not a list of arguments and a result.", 'Write "cases": [[[1, 2], 3]].')
+    if kind == "code":
+        _validate_code(wanted)
     for part in wanted["checks"] if kind == "all" else ():
         validate(part)
+
+
+def _validate_code(wanted: Check) -> None:
+    if not str(wanted.get("function", "")).isidentifier():
+        raise _bad(f"The function to call is {wanted.get('function')!r}, expected a name.", "Give 'function'.")
+    if not all(isinstance(case, list | tuple) and len(case) == 2 for case in wanted["cases"]):
+        raise _bad("A case is not a list of arguments and a result.", 'Write "cases": [[[1, 2], 3]].')
 
 
 def _bad(what: str, hint: str) -> errors.InvalidInput:

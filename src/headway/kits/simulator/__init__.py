@@ -35,7 +35,7 @@ KIT = Kit(
     actions={"sim": ACTIONS},
     routes=("headway.kits.simulator.routes",),
     options={
-        "learn": "headway.kits.simulator.commands.train:LEARN",
+        "learn": "headway.kits.simulator.commands.run:LEARN",
         "compare": "headway.kits.simulator.commands.compare:COMPARE",
     },
     commands={
@@ -64,11 +64,11 @@ KIT = Kit(
             "Compare policies of TASK with rules, fixed arms, a bandit and the oracle on held-out problems.",
         ),
         "sim train": Command(
-            "headway.kits.simulator.commands.train:train",
+            "headway.kits.simulator.commands.run:train",
             "Practise solving problems: which solver, which prompt, when to verify, when to stop.",
         ),
         "sim validate": Command(
-            "headway.kits.simulator.commands.validate:validate",
+            "headway.kits.simulator.commands.files:validate",
             "Run the solutions of every problem: the reference must pass, wrong ones must fail.",
         ),
     },

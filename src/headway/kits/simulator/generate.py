@@ -19,8 +19,7 @@ import msgspec
 
 from headway.kits.simulator.families import FAMILIES
 from headway.kits.simulator.families.parts import Program
-from headway.kits.simulator.problem import LEAST_WRONG, CodeCase, CodeProblem, sealed
-from headway.kits.simulator.traits import dressed
+from headway.kits.simulator.problem import LEAST_WRONG, CodeCase, CodeProblem, dressed, sealed
 from headway.nouns import Progress, errors
 
 DIFFICULTIES = 5

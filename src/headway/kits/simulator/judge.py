@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -93,35 +93,28 @@ class CodeJudge:
 def _result(key: str, report: PairReport, total: int) -> JudgeResult:
     verdict = _verdict(report.verdict)
     status: Status = "failed"
-    passed, why = verdict["passed"], report.why or verdict["why"]
+    passed, why = verdict.passed, report.why or verdict.why[:600]
     if report.status != "ended":
         status, passed = report.status, 0
-    elif verdict["broken"]:
+    elif verdict.broken:
         status = "error"
-    elif verdict["total"] == total and passed == total:
+    elif verdict.total == total and passed == total:
         status = "passed"
     elif not why:
         why = "the tests ended without a verdict"
     return JudgeResult(
         key=key, status=status, passed=passed, total=total, why="" if status == "passed" else why,
         seconds=report.seconds, cpu_s=report.cpu_s, peak_memory_bytes=report.peak_memory_bytes,
-        wrong_cases=tuple(verdict["failed"]) if report.status == "ended" else (),
+        wrong_cases=tuple(verdict.failed) if report.status == "ended" else (),
     )  # fmt: skip
 
 
-def _verdict(content: bytes) -> dict[str, Any]:
+def _verdict(content: bytes) -> _Verdict:
     """What the tests wrote. Test code comes from files of others: whatever is not a verdict counts as none."""
     try:
-        said = msgspec.json.decode(content, type=_Verdict)
+        return msgspec.json.decode(content, type=_Verdict)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = _Verdict()
-    return {
-        "passed": said.passed,
-        "total": said.total,
-        "why": said.why[:600],
-        "broken": said.broken,
-        "failed": said.failed,
-    }
+        return _Verdict()
 
 
 class _Verdict(msgspec.Struct, frozen=True):

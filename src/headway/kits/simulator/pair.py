@@ -50,6 +50,27 @@ def encode(value: Any, depth: int = 0) -> Any:
         raise NotPlain(f"it is nested more than {DEEPEST} deep")
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, _SCALARS):
+        return _encoded_scalar(value)
+    if isinstance(value, dict):
+        items = [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]
+        return {"t": "dict", "v": items}
+    if isinstance(value, list | range | collections.deque | KeysView | ValuesView | ItemsView):
+        return [encode(item, depth + 1) for item in value]
+    if isinstance(value, tuple | set | frozenset):
+        name = next(name for name, kind in _GROUPS.items() if isinstance(value, kind))
+        return {"t": name, "v": [encode(item, depth + 1) for item in value]}
+    if isinstance(value, Iterator):
+        items = [encode(item, depth + 1) for item in itertools.islice(value, MOST_ITEMS)]
+        return {"t": "iterator", "v": items}
+    raise NotPlain(f"a value of the type {type(value).__name__} is not plain data")
+
+
+_GROUPS = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_SCALARS = (int, float, str, complex, bytes, bytearray)
+
+
+def _encoded_scalar(value: Any) -> Any:
     if isinstance(value, int):
         number = int(value)
         return number if -(1 << 53) < number < 1 << 53 else {"t": "int", "v": hex(number)}
@@ -59,22 +80,7 @@ def encode(value: Any, depth: int = 0) -> Any:
         return str(value)
     if isinstance(value, complex):
         return {"t": "complex", "v": [repr(value.real), repr(value.imag)]}
-    if isinstance(value, bytes | bytearray):
-        return {"t": "bytes", "v": bytes(value).hex()}
-    if isinstance(value, dict):
-        items = [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]
-        return {"t": "dict", "v": items}
-    if isinstance(value, list):
-        return [encode(item, depth + 1) for item in value]
-    for name, kind in (("tuple", tuple), ("set", set), ("frozenset", frozenset)):
-        if isinstance(value, kind):
-            return {"t": name, "v": [encode(item, depth + 1) for item in value]}
-    if isinstance(value, range | collections.deque | KeysView | ValuesView | ItemsView):
-        return [encode(item, depth + 1) for item in value]
-    if isinstance(value, Iterator):
-        items = [encode(item, depth + 1) for item in itertools.islice(value, MOST_ITEMS)]
-        return {"t": "iterator", "v": items}
-    raise NotPlain(f"a value of the type {type(value).__name__} is not plain data")
+    return {"t": "bytes", "v": bytes(value).hex()}
 
 
 _PLAIN: "dict[str, Callable[[Any], Any]]" = {
@@ -118,7 +124,7 @@ def send(end: int, message: Any) -> None:
 
 
 def take(end: int, count: int) -> bytes:
-    """Exactly so many bytes; fewer if the other side has ended."""
+    """This many bytes; fewer if the other side has ended."""
     content = bytearray()
     while len(content) < count and (chunk := os.read(end, min(count - len(content), 1 << 20))):
         content += chunk
@@ -325,17 +331,21 @@ def same(value: Any, expected: Any) -> bool:
     if isinstance(expected, bool) or isinstance(value, bool):
         return value is expected
     if isinstance(expected, int | float) and isinstance(value, int | float):
-        if isinstance(expected, int) and isinstance(value, int):
-            return value == expected
-        try:
-            return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
-        except OverflowError:
-            return False
+        return _same_number(value, expected)
     if isinstance(expected, list) and isinstance(value, list):
         return len(value) == len(expected) and all(map(same, value, expected))
     if isinstance(expected, dict) and isinstance(value, dict):
         return value.keys() == expected.keys() and all(same(value[key], expected[key]) for key in expected)
     return type(value) is type(expected) and bool(value == expected)
+
+
+def _same_number(value: float, expected: float) -> bool:
+    if isinstance(expected, int) and isinstance(value, int):
+        return value == expected
+    try:
+        return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
+    except OverflowError:
+        return False
 
 
 def shown(value: Any) -> str:

@@ -1,4 +1,7 @@
-"""A programming problem with a known solution, and the files that hold problems.
+"""A programming problem with a known solution, the files that hold problems, and the traits of their statements.
+
+A trait is a wording that makes a statement harder to follow: padded with politeness, silent about odd input, terse,
+strict about the form of the result, or tangled. For each there is one mutation of the kit `prompts` that answers it.
 
     problems = read_problems(Path("problems.jsonl"))     # all of them, or an error with line and field
     write_problems(Path("problems.jsonl"), problems)     # the whole file or nothing
@@ -18,15 +21,18 @@ from __future__ import annotations
 import hashlib
 import json
 import keyword
-import os
 import re
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
 
-from headway.files import read_regular
+from headway.files import read_regular, write_whole
+from headway.kits.prompts import MUTATIONS
 from headway.nouns import errors
 
 LEAST_WRONG = 3  # wrong solutions of a generated problem
@@ -105,12 +111,9 @@ def read_problems(path: Path) -> list[CodeProblem]:
 def write_problems(path: Path, problems: Iterable[CodeProblem]) -> int:
     """Write the file as a whole, and return how many problems it has; on an error the old file stays."""
     lines = [_line(problem) for problem in problems]
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_bytes(b"".join(lines))
-        partial.replace(path)
+        write_whole(path, b"".join(lines))
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise errors.InvalidInput(
             f"The problem file {str(path)!r} cannot be written: {error.strerror}.",
             code="problems_not_written",
@@ -175,3 +178,32 @@ def _bad(where: str, field: str, fault: str) -> errors.HeadwayError:
         code="bad_problem",
         hint="Every line is one problem; docs/how-to/simulator.md lists the fields.",
     )
+
+
+# Mutation → wordings
+TRAITS: Mapping[str, Sequence[str]] = tomllib.loads(files(__package__).joinpath("traits.toml").read_text("utf-8"))
+_SHARES = (0.45, 0.80)  # no trait, at most one; the rest has two
+_MARKS = tuple((MUTATIONS.index(kind), wording) for kind, wordings in TRAITS.items() for wording in wordings)
+
+
+def dressed(statement: str, rng: Random) -> str:
+    """The statement with none, one or two traits."""
+    draw = rng.random()
+    count = sum(draw >= share for share in _SHARES)
+    for kind in sorted(rng.sample(sorted(TRAITS), count), key=lambda kind: kind == "context-reduction"):
+        wording = rng.choice(TRAITS[kind])
+        gap = "" if statement.endswith("\n") else " "
+        statement = f"{wording} {statement}" if kind == "context-reduction" else f"{statement}{gap}{wording}"
+    return statement.rstrip()
+
+
+def undressed(statement: str) -> str:
+    """The statement without its traits."""
+    for _, wording in _MARKS:
+        statement = statement.replace(f"{wording} ", "").replace(f" {wording}", "").replace(wording, "")
+    return statement.rstrip()
+
+
+def traits_of(statement: str) -> tuple[int, ...]:
+    """The mutations, by number, that would help with this statement."""
+    return tuple(sorted({number for number, wording in _MARKS if wording in statement}))

@@ -21,12 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from headway.files import read_regular
+from headway.files import read_regular, write_whole
 from headway.kits.sandbox import Limits, sandbox
 from headway.kits.simulator.judge import LIMITS, CodeJudge, JudgeJob, JudgeResult
-from headway.kits.simulator.model_solvers import check_model, known_models, model_source
 from headway.kits.simulator.problem import CodeProblem
-from headway.kits.simulator.solvers import SCRIPTED, scripted
+from headway.kits.simulator.solvers import SCRIPTED, check_model, known_models, model_source, scripted
 from headway.nouns import Crew, Progress, errors
 
 
@@ -113,9 +112,7 @@ class ResultsFile:
         )
 
     def _write(self) -> None:
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
-        partial.write_bytes(b"".join(map(_line, [{"run": self._key}, *self.rows.values()])))
-        partial.replace(self.path)
+        write_whole(self.path, b"".join(map(_line, [{"run": self._key}, *self.rows.values()])))
 
 
 def _line(row: dict[str, Any]) -> bytes:
@@ -152,7 +149,7 @@ def solution_of(name: str, problem: CodeProblem, folder: Path = Path()) -> str:
     return model_source(folder, name, problem)
 
 
-PART = 8  # problems; a worker that is killed repeats at most so many
+PART = 8  # problems; a worker that is killed repeats at most these
 STATUSES = ("passed", "failed", "timeout", "error")
 
 
@@ -183,6 +180,23 @@ class SimRun:
     def counts(self) -> dict[str, int]:
         seen = Counter(row["status"] for row in self.rows)
         return {status: seen[status] for status in STATUSES}
+
+    def document(self) -> dict[str, Any]:
+        fresh = len(self.rows) - self.resumed
+        return {
+            "results": str(self.out),
+            "solver": self.solver,
+            "sandbox": self.sandbox,
+            "workers": self.workers,
+            "problems": len(self.rows),
+            "resumed": self.resumed,
+            "counts": self.counts,
+            "families": self.by_family(),
+            "seconds": self.seconds,
+            "problems_per_s": fresh / self.seconds if self.seconds > 0 else None,
+            "cpu_s": sum(row["cpu_s"] for row in self.rows),
+            "peak_memory_bytes": max((row["peak_memory_bytes"] for row in self.rows), default=0),
+        }
 
     def by_family(self) -> dict[str, dict[str, int]]:
         families: dict[str, Counter[str]] = {}

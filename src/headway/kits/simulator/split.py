@@ -17,9 +17,8 @@ from msgspec.structs import replace as replace_fields
 
 from headway.encode import encoder as encoder_of
 from headway.kits.simulator.outcomes import OutcomeTable, outcomes_path, recorded
-from headway.kits.simulator.problem import CodeProblem, read_problems
+from headway.kits.simulator.problem import CodeProblem, dressed, read_problems, undressed
 from headway.kits.simulator.solvers import Subjects
-from headway.kits.simulator.traits import dressed, undressed
 from headway.kits.simulator.world import SimWorld
 from headway.nouns import errors
 

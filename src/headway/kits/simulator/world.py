@@ -51,7 +51,7 @@ PRICES = np.array(
 )
 _FIRST_MUTATION = len(SOLVERS)
 _VERIFY, _RETRY, _DECOMPOSE, _STOP = (ACTIONS.index(name) for name in ("verify", "retry", "decompose", "stop"))
-# What a policy is told, beside the statement: numbers, and two categories.
+# What a policy sees, beside the statement: numbers, and two categories.
 _NUMBERS = (
     "steps",
     "spent",

@@ -74,7 +74,7 @@ def test_a_world_satisfies_the_contract() -> None:
     [
         ("seed", "the seed changes nothing"),
         ("reward", "a reward is not a finite number"),
-        ("restore", "restored, it goes on elsewhere"),
+        ("restore", "a restored world continues differently"),
         ("final", "final observations"),
     ],
 )

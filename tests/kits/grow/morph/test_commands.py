@@ -15,11 +15,11 @@ from headway.kits.grow import metrics
 from headway.kits.grow.collect import draw
 from headway.kits.grow.commands.evaluate import load_policy
 from headway.kits.grow.commands.grow import measured
-from headway.kits.grow.morph import comparison
+from headway.kits.grow.morph import ways as ways_of_growing
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.blueprints import OPS, SPACE
-from headway.kits.grow.morph.comparison import compared, markdown, page, summarised
 from headway.kits.grow.morph.evaluate import EpisodeTable, lanes, played, policy_chooser, shown_episode, without
+from headway.kits.grow.morph.ways import compared, markdown, page, summarised
 from headway.kits.grow.morph.world import MorphWorld
 from headway.kits.grow.network import RecurrentNetwork
 from headway.kits.grow.shapes import RecurrentShape
@@ -47,7 +47,7 @@ def stored(network: RecurrentNetwork, tmp_path: Path) -> Path:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Episodes of a few epochs."""
-    monkeypatch.setattr(comparison, "played", lambda chooser, **how: played(chooser, **how, **TINY))
+    monkeypatch.setattr(ways_of_growing, "played", lambda chooser, **how: played(chooser, **how, **TINY))
 
 
 def network_chooser(network: RecurrentNetwork) -> Chooser:
@@ -89,7 +89,7 @@ def test_a_comparison_pairs_hosts_and_draws_policies_anew() -> None:
     hosts = rng.normal(0.8, 0.1, 64)
 
     def table(shift: float) -> EpisodeTable:
-        columns = {name: np.zeros(64) for name in (*comparison._POINTS, "penalty")}
+        columns = {name: np.zeros(64) for name in (*ways_of_growing._POINTS, "penalty")}
         columns["net"] = hosts + shift + rng.normal(0, 0.001, 64)
         return EpisodeTable(columns, np.zeros(6, dtype=np.int64), np.zeros(13, dtype=np.int64))
 

@@ -17,13 +17,13 @@ import click
 
 from headway.cli import Output, Session, renders, verb, written
 from headway.files import open_regular
-from headway.kits.grow.shown import GrowEvaluation, keep_evaluation
+from headway.kits.grow.kept_evaluations import GrowEvaluation, keep_evaluation
 from headway.kits.report import plot_figure
 from headway.nouns import errors, rfc3339
 
 if TYPE_CHECKING:
-    from headway.kits.grow.morph.comparison import WayComparison
     from headway.kits.grow.morph.evaluate import EpisodeLanes
+    from headway.kits.grow.morph.ways import WayComparison
     from headway.kits.grow.policy import RecurrentPolicy
 
 _EPISODES = 4  # that the page shows step by step
@@ -58,8 +58,8 @@ def evaluate(
     POLICY is a ref of the project or a .safetensors file; several are seeds of one way. This command alone reads the
     test images. The page of the task shows the result, with four episodes step by step.
     """
-    from headway.kits.grow.morph.comparison import compared
     from headway.kits.grow.morph.evaluate import lanes, policy_chooser
+    from headway.kits.grow.morph.ways import compared
 
     loaded = named_policies(session, policies)
     begun = time.perf_counter()
@@ -95,8 +95,8 @@ def evaluate(
 @_SOURCE
 def ablate(session: Session, policy: str, hosts: int, seed: int, device: str, source: str) -> None:
     """Show what the parts of POLICY are worth: without memory, without inputs, with one head drawn at random."""
-    from headway.kits.grow.morph.comparison import compared
     from headway.kits.grow.morph.evaluate import without
+    from headway.kits.grow.morph.ways import compared
 
     loaded = named_policies(session, (policy,))[policy]
     begun = time.perf_counter()
@@ -135,7 +135,7 @@ def _keep(
 
 def _written(report: Path | None, comparison: WayComparison, episode: EpisodeLanes) -> tuple[str | None, str]:
     """The folder of the report, and why pictures are missing from it."""
-    from headway.kits.grow.morph.comparison import write_report
+    from headway.kits.grow.morph.ways import write_report
 
     if report is None:
         return None, ""

@@ -1,4 +1,4 @@
-"""The contracts of actions with several heads: exact draws, a memory that is a fold, worlds that go on where they were.
+"""The contracts of actions with several heads: exact draws, a memory that is a fold, worlds that continue exactly.
 
 heads_contract(policy, again)                      # `again` is the same policy, read from disk
 factored_world_contract(world)                     # world(count=…) makes copies of it
@@ -127,7 +127,7 @@ def factored_world_contract(make: Callable[..., Any], *, count: int = 3, steps: 
             _alike(
                 one[half + 1 :],
                 _stepped(third, observations, masks, half, steps, seed),
-                "restored, it goes on elsewhere",
+                "a restored world continues differently",
             )
         finally:
             third.close()

@@ -23,7 +23,7 @@ from headway.kits.grow.factored.masks import masks_from, masks_together, plain_m
 from headway.kits.grow.factored.memory import KeptMemory, fold_memory, memories, observation_of, recall
 from headway.kits.grow.factored.pipeline import FactoredPipeline, pipeline
 from headway.kits.grow.factored.space import Factored, Masks
-from headway.nouns import Candidate, Decision, Detail, DrawnAction, DrawnHead, Floats, Situation, errors, ids
+from headway.nouns import Candidate, Decision, Detail, DrawnAction, DrawnHead, Floats, Situation, errors, ids, plural
 from headway.observe import dumps, loads
 from headway.project import Ask, Considered, Opened, Serving
 from headway.settings import TaskSettings
@@ -243,7 +243,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-# -- what is told about a decision
+# -- explaining a decision
 
 
 def heads(project: Opened, decision: str) -> tuple[DrawnHead, ...]:
@@ -281,13 +281,13 @@ def _heads(data: bytes) -> tuple[DrawnHead, ...]:
 
 
 def answer(project: Opened, decision: Decision) -> dict[str, Any]:
-    """What the answer over HTTP has besides: the heads, and the step of the episode."""
+    """What this kit adds to the answer over HTTP: the heads, and the step of the episode."""
     drawn = heads(project, decision.id)
     return {"heads": {head.name: head for head in drawn}, "step": decision.situation.step} if drawn else {}
 
 
 def explain(project: Opened, decision: Decision) -> dict[str, Any]:
-    """What an explanation has besides: the heads, and why they were drawn so."""
+    """What this kit adds to an explanation: the heads, and why they were drawn so."""
     drawn = heads(project, decision.id)
     if not drawn:
         return {}
@@ -322,7 +322,7 @@ def replay(
     before, after = stored["probabilities"], _document(space, masks, drawn, stored["asked"])["probabilities"]
     pairs = [(after.get(name, ()), before.get(name, ())) for name in {*before, *after}]
     pairs.append(([propensity], [decision.propensity]))
-    remembers = f" and remembers {steps} step{'' if steps == 1 else 's'}" if policy.memory_width else ""
+    remembers = f" and remembers {plural(steps, 'step')}" if policy.memory_width else ""
     value = f"; it expects a return of {float(opinions.value[0]):.4g}" if policy.features else ""
     action = DrawnAction(action=space.name(drawn.actions[0].tolist()), propensity=propensity)
     return action, pairs, f"{acting.family} decides{remembers}{value}"

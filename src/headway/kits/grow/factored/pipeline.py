@@ -80,7 +80,7 @@ class FactoredPipeline:
                 check_returns(returns)
                 return Played(returns, metrics)
         raise errors.InvalidInput(
-            f"An episode of the world goes on after {MOST_STEPS:,} steps.",
+            f"An episode of the world has not ended after {MOST_STEPS:,} steps.",
             code="bad_world",
             hint="Give it a horizon.",
         )

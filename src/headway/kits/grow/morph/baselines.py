@@ -20,6 +20,8 @@ do as well in it was seen on the hosts of seed 1020.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -215,3 +217,19 @@ def baseline(name: str, seed: int = 0) -> Chooser:
             hint=f"Use one of {', '.join(BASELINES)}.",
         )
     return BASELINES[name](seed)
+
+
+class TaughtMorph(MorphWorld):
+    """The world, with teachers to imitate."""
+
+    def teacher(self, name: str) -> Callable[[], Tensor]:
+        """What the baseline of this name does now, to be imitated."""
+        return partial(baseline(name, self._streams["seeds"].initial_seed()), self)
+
+
+def morph(*, count: int, **settings: Any) -> TaughtMorph:
+    """The world `morph`."""
+    return TaughtMorph(count, **settings)
+
+
+morph.family = "recurrent"  # type: ignore[attr-defined]  # what practises in it, if nobody says otherwise

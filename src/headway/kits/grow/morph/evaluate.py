@@ -25,12 +25,12 @@ from torch import Tensor
 
 from headway.kits.grow.factored.draw import best
 from headway.kits.grow.factored.space import FactoredPolicy, Observations
+from headway.kits.grow.kept_evaluations import GrowEpisode, SlotLane
 from headway.kits.grow.morph.baselines import Chooser, random_valid
 from headway.kits.grow.morph.blueprints import EMPTY, NAMES, OPS, SPACE
 from headway.kits.grow.morph.lifecycle import SeedStage
 from headway.kits.grow.morph.observation import FEEDBACK, NAMES_OF_FEATURES
 from headway.kits.grow.morph.world import MorphWorld
-from headway.kits.grow.shown import GrowEpisode, SlotLane
 
 _MEASURED = ("contribution", "contribution velocity", "interaction", "boost")
 _CONTRIBUTIONS = tuple(

@@ -27,8 +27,8 @@ from headway.kits.grow.morph.host import Graft, Group, Sight, of_seeds, sent
 from headway.kits.grow.morph.kernels import row_size
 from headway.kits.grow.morph.state import HostRows
 
-_SPARE, _STEP = 1.25, 16  # a block has room for so many times its seeds, in steps of so many
-_LOOSE = 2.0  # blocks are made anew when they have room for so many times all seeds
+_SPARE, _STEP = 1.25, 16  # a block has room for this many times its seeds, in steps of this many
+_LOOSE = 2.0  # blocks are made anew when they have room for this many times all seeds
 
 
 @dataclass(slots=True)

@@ -29,7 +29,6 @@ from headway.kits.grow.morph.host import TRUNK
 from headway.kits.grow.morph.lifecycle import SeedStage, Slots, constants, parameters_of
 
 RewardMode = Literal["shaped", "simplified", "sparse"]
-MODES: tuple[RewardMode, ...] = ("shaped", "simplified", "sparse")
 RENT = 0.10
 FOSSIL_SHARE = 0.5
 IDLE_SHARE = 0.25  # of the rent that a seed costs at alpha 0

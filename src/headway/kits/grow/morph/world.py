@@ -319,7 +319,7 @@ class MorphWorld:
         return info
 
     def _summary(self, accuracy: Tensor, stopped: Tensor) -> dict[str, Tensor]:
-        """What is told about ended episodes, [host] each."""
+        """What the world reports of ended episodes, [host] each."""
         history, slots = self.history, self.slots
         sizes = parameters_of(self.device)[slots.blueprint]
         told = {

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli import Column, Output, RecordTable, Session, Verbs, renders, verb, written
-from headway.nouns import errors
+from headway.nouns import errors, plural
 
 if TYPE_CHECKING:
     from headway.kits.next_action.improve.forecasts import ForecastReport
@@ -99,7 +99,7 @@ class ImproveSummary:
         self.results[one.name] = str(one.results)
 
     def document(self) -> dict[str, Any]:
-        rounds = [{"improver": name, **result.document()} for name, result in self.rounds]
+        rounds = [{"improver": name, **asdict(result)} for name, result in self.rounds]
         return {"rounds": rounds, "branches": self.branches, "results": self.results}
 
 
@@ -130,11 +130,10 @@ _WINDOWS = RecordTable["CalibrationWindow"](
 @renders("ForecastReport")
 def _report(out: Output, report: ForecastReport) -> None:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items())
-    noun = "round" if report.rounds == 1 else "rounds"
-    out.line(f"{report.improver}: {report.rounds} {noun} ({counts or 'none'})")
+    out.line(f"{report.improver}: {plural(report.rounds, 'round')} ({counts or 'none'})")
     rows: Sequence[CalibrationWindow] = report.windows
     _WINDOWS.print(out, rows)
     if report.overall is not None and not report.overall.predicted:
         out.note("No round had a prediction: the policy that decided does not predict rewards.")
     if report.rewards_erased:
-        out.note(f"{report.rewards_erased} rounds are left out: their decisions were deleted.")
+        out.note(f"Left out: {plural(report.rewards_erased, 'round')} whose decisions were deleted.")

@@ -44,7 +44,7 @@ class RankerReadiness:
 
 
 def _readiness(project: Any, task: str, *, mined: bool, role: str, force: bool) -> RankerReadiness:
-    from headway.kits.next_action.knobs import RankerKnobs
+    from headway.kits.next_action.shapes import RankerKnobs
 
     missing, least = project.due(task), RankerKnobs().least
     labelled, left_out = project.labelled_rows(task, mined=mined, role=role)

@@ -135,16 +135,20 @@ class FileRules:
             return ""
         if str(module) in folders:
             return f"a module of this name hides the folder {str(module)!r}"
-        for place in (module, *places):
-            package = str(place.parent / "__init__.py") in known and str(place.parent) not in beside
-            if not package and self._is_installed(place.name):
-                return f"it may be imported instead of the installed module {place.name!r}"
-        return ""
+        outside = [place.name for place in (module, *places) if str(place.parent) not in _packages(known) - beside]
+        installed = next(filter(self._is_installed, outside), "")
+        return f"it may be imported instead of the installed module {installed!r}" if installed else ""
 
     def _is_installed(self, module: str) -> bool:
         if not module.isidentifier():
             return False
         return module in sys.stdlib_module_names or PathFinder.find_spec(module, self._imported) is not None
+
+
+def _packages(files: Iterable[str]) -> set[str]:
+    """The folders that are packages of Python."""
+    paths = map(PurePosixPath, files)
+    return {str(path.parent) for path in paths if path.name == "__init__.py"}
 
 
 def _read_unasked(path: str) -> str:
@@ -190,14 +194,19 @@ def named_by(command: Sequence[str], files: Iterable[str]) -> list[str]:
             path = module.replace(".", "/")
             words |= {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py"}
     if words & _TEST_RUNNERS:
-        asides = {after for before, after in pairwise(parts) if before in ("cd", "pushd", "-C")}
-        named = {str(PurePosixPath(part.split("::")[0])) for part in parts if part not in asides}
-        folders = {str(folder) for path in known for folder in PurePosixPath(path).parents} & named - {"."}
-        if not folders and not any(path.endswith(".py") for path in named & known):
-            return [*sorted(words & known), *_COLLECTED]
-        known |= folders
-        words |= named
+        tested = _tested(parts, known)
+        return sorted((words & known) | tested) if tested is not None else [*sorted(words & known), *_COLLECTED]
     return sorted(words & known)
+
+
+def _tested(parts: Sequence[str], files: set[str]) -> set[str] | None:
+    """The files and folders that a test runner is pointed at; None: at nothing that holds tests."""
+    asides = {after for before, after in pairwise(parts) if before in ("cd", "pushd", "-C")}
+    named = {str(PurePosixPath(part.split("::")[0])) for part in parts if part not in asides}
+    folders = {str(folder) for path in files for folder in PurePosixPath(path).parents} & named - {"."}
+    if not folders and not any(path.endswith(".py") for path in named & files):
+        return None
+    return (named & files) | folders
 
 
 def check_collected(named: Sequence[str], files: Sequence[str], folder: Path) -> None:

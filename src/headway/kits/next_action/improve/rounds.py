@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -66,7 +66,7 @@ def play_round(run: Playing) -> RoundResult:
         result = remark("refused", error.message, code=error.code)
     else:
         result = _measured(run, state.open, remark, commit)
-    state.add("outcome", result=result.document(), title=chosen["proposal"], spent_s=run.spent_s())
+    state.add("outcome", result=asdict(result), title=chosen["proposal"], spent_s=run.spent_s())
     return result
 
 

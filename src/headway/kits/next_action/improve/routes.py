@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -113,4 +114,4 @@ def _improver(name: str, settings: ImproverSettings, runs: Mapping[str, RunState
 
 
 def _round(run: str, result: RoundResult) -> RoundAnswer:
-    return msgspec.convert({"run": run, **result.document()}, RoundAnswer)
+    return msgspec.convert({"run": run, **asdict(result)}, RoundAnswer)

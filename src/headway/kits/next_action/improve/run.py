@@ -17,16 +17,17 @@ where effort pays; until one is promoted, every improver is equally likely.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from headway.files import write_whole
 from headway.kits.data import guarded
 from headway.kits.next_action.improve.evaluation import ProposalEvaluation, failed_on_base, writing
 from headway.kits.next_action.improve.file_rules import FileRules, check_collected, named_by
@@ -63,10 +64,8 @@ def cell(value: object) -> str:
 def write_results(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace the file as a whole."""
     lines = ["\t".join(COLUMNS), *("\t".join(cell(row.get(name)) for name in COLUMNS) for row in rows)]
-    partial = path.with_name(path.name + ".partial")
     with writing():
-        partial.write_text("\n".join(lines) + "\n", "utf-8")
-        os.replace(partial, path)  # noqa: PTH105 - atomic
+        write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 Say = Callable[[str], None]
@@ -227,7 +226,7 @@ class Run:
             settings=self.settings,
             snapshot=self.snapshot("proposer"),
             paths=paths,
-            results=[result.document() for result in self.state.results],
+            results=[asdict(result) for result in self.state.results],
         )
         proposed = propose(self.project, brief)
         remove_tree(brief.snapshot)
@@ -240,14 +239,14 @@ class Run:
     def _record(self, result: RoundResult) -> None:
         record(self.project, self.settings, result)
         self.state.add("recorded", round=result.round, spent_s=self.spent_s())
-        write_results(self.results, (row.document() for row in self.state.results))
+        write_results(self.results, (asdict(row) for row in self.state.results))
 
     def _move_branch(self) -> None:
         before, *_ = [*reversed([kept.commit for kept in self.state.kept[:-1]]), ""]
         self.repository.point(self.branch, self.state.commit, before=before)
 
     def _end(self, why: str) -> None:
-        write_results(self.results, (row.document() for row in self.state.results))
+        write_results(self.results, (asdict(row) for row in self.state.results))
         self.clean()
         self.state.add("end", why=why, spent_s=self.spent_s())
 

@@ -43,9 +43,6 @@ class RoundResult:
     reward: float | None = None
     commit: str = ""
 
-    def document(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RoundResult:
         """The result in a journal; fields of another version are ignored."""

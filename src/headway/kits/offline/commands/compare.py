@@ -12,8 +12,8 @@ import click
 from headway.cli import Column, Output, RecordTable, Session, document_of, render, renders, task_argument, verb, written
 
 if TYPE_CHECKING:
-    from headway.kits.offline.compare import Compared
     from headway.kits.offline.packs import VerifiedPack
+    from headway.kits.offline.rules_comparison import Compared
 
 _PATH = click.Path(path_type=Path)
 NOT_RECOMPUTED = 3  # exit status of `verify`
@@ -58,7 +58,7 @@ def compare(
     order; a line of the file is {"text": "…", "check": {"kind": "includes", "all": ["Paris"]}}. With --run-pack, a
     live run that was interrupted goes on where it stopped.
     """
-    from headway.kits.offline.compare import Asking, compare as compared
+    from headway.kits.offline.rules_comparison import Asking, compare as compared
 
     asking = None
     if tasks is not None:

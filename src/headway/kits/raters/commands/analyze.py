@@ -15,7 +15,7 @@ from headway.nouns import SOURCES
 from headway.observe import LEADS, STATUSES, Database, Query, decode_candidates
 
 if TYPE_CHECKING:
-    from headway.kits.raters.compare import Question
+    from headway.kits.raters.agreement import Question
     from headway.reward import Agreed
 
 
@@ -35,7 +35,7 @@ def analyze(session: Session, task: str, plot: Path | None, by: str) -> None:
     If several raters gave the same signal, they are compared: the bias, noise and scale of each, and whether one of
     them rates the wrong way round.
     """
-    from headway.kits.raters.compare import raters
+    from headway.kits.raters.agreement import raters
 
     with session.project() as project:
         settings = project.settings.task(task)
@@ -70,7 +70,7 @@ def ask(session: Session, task: str, count: int, name: str | None) -> None:
     They are ordered by how much uncertainty a further rating removes, times how undecided the policy was. The latest
     10,000 decisions are considered.
     """
-    from headway.kits.raters.compare import questions
+    from headway.kits.raters.agreement import questions
 
     with session.project() as project:
         project.settings.task(task)

@@ -7,7 +7,7 @@ it, it cannot decide a verdict alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +19,7 @@ from headway.kits.models import Generator, Prompt, Turn
 from headway.kits.reply.comparison import BlindPair, vote
 from headway.kits.reply.kept import kept
 from headway.kits.reply.votes import wilson
-from headway.nouns import errors
+from headway.nouns import errors, plural
 from headway.project import Project
 
 if TYPE_CHECKING:
@@ -57,13 +57,10 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 
 def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: str, count: int) -> int:
     """Show pairs without names, and store a vote each; q ends it and leaves the pair that is shown unanswered."""
-    from headway.kits.reply.comparison import blind_pairs, e_value, questions_of, vote
+    from headway.kits.reply.comparison import e_value, vote
 
     task, wins, losses = values["task"], 0, 0
-    questions = _read(values["tasks"]) if values["tasks"] else [text for text, _ in questions_of(project, task)]
-    pairs = blind_pairs(
-        project, task, questions[:count], policy=values["policy"], against=values["against"], seed=values["seed"]
-    )
+    questions, pairs = _asked(project, values, count)
     voted = shown = 0
     for pair in pairs:
         shown += 1
@@ -73,7 +70,7 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
         vote(project, pair, value, rater=rater)
         voted += 1
     if not shown:
-        session.out.line(f"Both policies gave the same reply to each of {len(questions[:count])} questions.")
+        session.out.line(f"Both policies gave the same reply to each of {plural(len(questions), 'question')}.")
     verdict = project.prove(values["policy"], against=values["against"] or "current", task=task) if voted else None
     evidence = None if verdict is None else verdict.evidence
     if evidence is not None:
@@ -81,7 +78,7 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
     told = {"task": task, "voted": voted, "wins": wins, "losses": losses, "e_value": e_value(wins, losses)}
     session.out.document(told)
     session.out.line(
-        f"{voted} {'vote' if voted == 1 else 'votes'} stored. So far {wins} for the candidate, {losses} against it; "
+        f"{plural(voted, 'vote')} stored. So far {wins} for the candidate, {losses} against it; "
         f"e-value {told['e_value']:.3g} (20 promotes)."
     )
     session.next(f"headway prove {task}")
@@ -90,22 +87,29 @@ def _ask(session: Session, project: Project, values: dict[str, Any], *, rater: s
 
 def _judge(session: Session, project: Project, values: dict[str, Any], model: str, *, count: int) -> int:
     """Let a model vote, if it agrees with the ratings."""
-    from headway.kits.reply.comparison import blind_pairs, questions_of
     from headway.kits.reply.generators import open_generator
 
     task = values["task"]
-    questions = _read(values["tasks"]) if values["tasks"] else [text for text, _ in questions_of(project, task)]
     with open_generator(project, model) as (judge, _):
         told = agreement(project, task, judge)
         required(told)
-        pairs = blind_pairs(
-            project, task, questions[:count], policy=values["policy"], against=values["against"], seed=values["seed"]
-        )
+        _, pairs = _asked(project, values, count)
         voted = judge_pairs(project, pairs, judge, rater=f"judge:{model}")
     session.out.document({"task": task, "judge": model, "right": told.right, "wrong": told.wrong, "voted": voted})
     session.out.line(f"{model} agrees with {told.right} of {told.right + told.wrong} ratings, and gave {voted} votes.")
     session.next(f"headway prove {task}")
     return 0
+
+
+def _asked(project: Project, values: dict[str, Any], count: int) -> tuple[list[str], Iterator[BlindPair]]:
+    """The questions of a file, or held-out ones; and a pair of replies to each, written as they are read."""
+    from headway.kits.reply.comparison import blind_pairs, questions_of
+
+    task, file = values["task"], values["tasks"]
+    questions = (_read(file) if file else [text for text, _ in questions_of(project, task)])[:count]
+    return questions, blind_pairs(
+        project, task, questions, policy=values["policy"], against=values["against"], seed=values["seed"]
+    )
 
 
 def _answer(out: Output, pair: BlindPair) -> float | None:

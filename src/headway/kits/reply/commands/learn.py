@@ -1,15 +1,17 @@
-"""`headway learn` for reply tasks: --learner, and reasons of --check."""
+"""`headway learn` for reply tasks: --learner, and reasons of --check; `headway models export` of what was learned."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from headway.cli import OptionHook, Output, Session, renders
+from headway.cli import OptionHook, Output, Session, renders, verb
 from headway.kits.reply.knobs import LEARNERS, knobs_from
 from headway.kits.reply.learn.material import TrainingReadiness, readiness
 from headway.kits.reply.settings import reply_settings
+from headway.nouns import errors, plural
 
 _NOT_DUE = 3
 
@@ -43,7 +45,7 @@ def _run(session: Session, values: dict[str, Any]) -> int | None:
 @renders(TrainingReadiness)
 def _show(out: Output, told: TrainingReadiness) -> None:
     out.line(
-        f"{'Due' if told.due else 'Not due'}: {told.ratings:,} rating{'' if told.ratings == 1 else 's'} of "
+        f"{'Due' if told.due else 'Not due'}: {plural(told.ratings, 'rating')} of "
         f"{told.task!r} can be trained on, {told.good:,} good and {told.bad:,} bad; {told.held_out:,} held out."
     )
     for reason in told.reasons:
@@ -60,3 +62,28 @@ LEARN = OptionHook(
     run=_run,
     needed=("--family language",),
 )  # fmt: skip
+
+
+@verb("export", "headway models export language@4f2a ./adapter", "headway models export language@4f2a ./adapter --json")
+@click.argument("policy", metavar="POLICY")
+@click.argument("folder", type=click.Path(path_type=Path))
+def export(session: Session, policy: str, folder: Path) -> None:
+    """Write the adapter of a reply policy as a PEFT folder, for vLLM and other servers.
+
+    The folder has adapter_config.json, adapter_model.safetensors, and headway.json with the hash of the base's weights.
+    """
+    from headway.kits.reply.adapters import write_peft
+
+    with session.project() as project:
+        digest = project.registry.find(policy)
+        header = project.registry.header(digest)
+        if header.family != "language":
+            raise errors.InvalidInput(
+                f"{policy} is of the family {header.family!r} and has no adapter.",
+                code="no_adapter",
+                hint="Name a policy of a reply task, for example language@4f2a.",
+            )
+        tensors = project.registry.load(digest, task=header.task)[1]
+        written = write_peft(tensors, header.extra, folder)
+    session.out.document({"policy": policy, "folder": str(written), "base": header.extra["base"]})
+    session.out.line(f"{policy} is in {written}. Its base: {header.extra.get('base_name', '')}.")

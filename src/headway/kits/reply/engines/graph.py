@@ -9,6 +9,10 @@ An adapter is either in the weights, W + s·b·a, or an input: with a rank, each
 matrices of an adapter, y = x·Wᵀ + (a·xᵀ)ᵀ·b. The adapters of layers that read the same input are one product: q, k and
 v; gate and up. They stand one above the other in `a` and block by block in `b`. With `a` in front, OpenVINO packs the
 batch and not the adapter, which is larger. Weights that no adapter changes are read from the mapped files.
+
+openvino >= 2026.2. Two transformations have no public name and are imported from `_offline_transformations`: paged
+attention, which many replies at once need, and float16 constants, which keep a model in half of the memory. Nothing
+else of Headway uses a private name of OpenVINO; tests/architecture/test_private_names.py fails when these change.
 """
 
 from __future__ import annotations
@@ -23,7 +27,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headway.files import open_regular, read_regular
-from headway.kits.reply.engines.runtime import compress, op, ov, page
+from headway.nouns import errors
+
+try:
+    import openvino as ov
+    from openvino import opset13 as op
+
+    # Stores constants in float16 and marks them; without the mark, compiling turns them into float32 again.
+    # Replaces the state of a graph by paged attention, as OpenVINO GenAI does it.
+    from openvino._offline_transformations import (
+        compress_model_transformation as compress,
+        paged_attention_transformation as page,
+    )
+except ImportError as error:
+    raise errors.MissingExtra("The engine 'openvino'", "openvino", "language") from error
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -81,16 +98,7 @@ def shape_of(folder: Path) -> ModelShape | None:
     try:
         config: dict[str, Any] = json.loads(read_regular(folder / "config.json"))
         rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-        window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
-        covered = (
-            config.get("model_type") in _FAMILIES
-            and config.get("hidden_act") == "silu"
-            and rope.get("rope_type", rope.get("type", "default")) == "default"
-            and "no_rope_layers" not in config
-            and not config.get("quantization_config")
-            and (window is None or window >= config["max_position_embeddings"])
-        )
-        if not covered:
+        if not _covered(config, rope):
             return None
         heads = int(config["num_attention_heads"])
         return ModelShape(
@@ -106,6 +114,18 @@ def shape_of(folder: Path) -> ModelShape | None:
         )
     except (KeyError, TypeError, ValueError, AttributeError, OSError):
         return None
+
+
+def _covered(config: Mapping[str, Any], rope: Mapping[str, Any]) -> bool:
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    return (
+        config.get("model_type") in _FAMILIES
+        and config.get("hidden_act") == "silu"
+        and rope.get("rope_type", rope.get("type", "default")) == "default"
+        and "no_rope_layers" not in config
+        and not config.get("quantization_config")
+        and (window is None or window >= config["max_position_embeddings"])
+    )
 
 
 def build(

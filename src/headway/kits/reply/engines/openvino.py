@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino as ov
 import torch
 from numpy.typing import NDArray
 
 from headway.kits.reply.engines.graph import GraphAdapter, ModelShape, adapter_inputs, build
-from headway.kits.reply.engines.runtime import ov
 from headway.nouns import errors
 
 RANK = 16  # of the adapters that a graph takes; a wider one compiles the graph again
@@ -223,7 +223,7 @@ class BlockPool:
         self._grow(_FIRST)
 
     def extend(self, row: PagedRow, tokens: int) -> None:
-        """Make room for so many more tokens of a row."""
+        """Make room for this many more tokens of a row."""
         if len(self._free) == self._count > _IDLE:
             self._free.clear()
             self._count = 0

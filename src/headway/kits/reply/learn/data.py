@@ -1,4 +1,4 @@
-"""Rated replies as samples. A fifth of the prompts, chosen by a hash of what they ask, is held out for ever.
+"""Rated replies as samples. A fifth of the prompts, chosen by a hash of what they ask, is always held out.
 
     samples = samples_of(rated, knobs)         # prompt and reply tokens, sign, weight
     parts = divided(samples)                   # what trains, and what only ever judges
@@ -100,9 +100,7 @@ def divided(samples: Iterable[Sample]) -> DividedSamples:
     return parts
 
 
-def graded(
-    rated: Sequence[RatedReply], *, unrated: str = "skip", sequence: int = 1 << 20, now: float | None = None
-) -> list[Sample]:
+def graded(rated: Sequence[RatedReply], *, unrated: str = "skip", sequence: int = 1 << 20) -> list[Sample]:
     """Samples in a fixed order: a reply is desirable if its reward is above its user's mean, and weighs by how far.
 
     `unrated`: replies without a rating are skipped, or count as 0 ("zero"), or as 0 with a weight that halves every
@@ -110,7 +108,7 @@ def graded(
     positive example, and a flagged one only a negative.
     """
     ordered = sorted(rated, key=lambda reply: (reply.at, reply.id))
-    latest = max((reply.at for reply in ordered), default=0.0) if now is None else now
+    latest = max((reply.at for reply in ordered), default=0.0)
     means = _user_means(ordered)
     samples: list[Sample] = []
     for reply in ordered:
@@ -123,7 +121,7 @@ def graded(
         elif reward is None:
             if unrated == "skip":
                 continue
-            reward, weight = 0.0, weight if unrated == "zero" else weight * 0.5 ** ((latest - reply.at) / 604_800.0)
+            reward, weight = 0.0, weight * _weight_unrated(unrated, latest - reply.at)
         distance = reward - means.get(reply.rater, 0.0)
         if distance == 0.0 or (reply.foreign and distance < 0.0):
             continue
@@ -135,6 +133,10 @@ def graded(
             )
         )  # fmt: skip
     return _balanced([sample for sample in samples if len(sample) <= sequence])
+
+
+def _weight_unrated(unrated: str, age_s: float) -> float:
+    return 1.0 if unrated == "zero" else float(0.5 ** (age_s / 604_800.0))
 
 
 def _edit(reply: RatedReply) -> list[Sample]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.kits import models
+from headway.kits.models import Turn
 from headway.kits.reply.kept import KeptReply, kept
 from headway.kits.reply.learn.data import RatedReply, cluster_of, is_held_out
-from headway.kits.reply.memory import LikedReply
 from headway.kits.reply.settings import reply_settings
 from headway.kits.reply.wire import base_of
-from headway.nouns import PolicyRef, Settled, errors
+from headway.nouns import PolicyRef, Settled, errors, plural
 from headway.reward import SAFETY_FLAG
 
 if TYPE_CHECKING:
     from headway.project import Project
     from headway.settings import TaskSettings
+
 
 _CHAMPIONS = 3
 _OTHERS = 16  # liked replies of each other role
@@ -93,7 +97,7 @@ def somebody_chats(project: Project) -> bool:
 
 
 def wait_while(busy: Callable[[], bool], tell: Callable[[], None] = lambda: None) -> float:
-    """Wait between two updates while somebody chats, but not for ever; `tell` is called meanwhile. Seconds waited."""
+    """Wait between two updates while somebody chats, within a limit, and call `tell` meanwhile. Seconds waited."""
     began = time.monotonic()
     while busy() and time.monotonic() - began < _LONGEST_WAIT_S:
         tell()
@@ -176,20 +180,13 @@ class TrainingReadiness:
 def readiness(project: Project, task: str, *, least: int, least_of_sign: int) -> TrainingReadiness:
     """Counts ratings without loading a model."""
     project.settle(task)
-    rewards, held_out = [], 0
-    for row, reply in kept(project, task):
-        if row.reward is None or not (reply.exact or reply.text):
-            continue
-        if is_held_out(cluster_of(row.decision.situation.text)):
-            held_out += 1
-        else:
-            rewards.append(row.reward)
+    rewards, held_out = _trainable(kept(project, task))
     mean = sum(rewards) / (len(rewards) + 10.0)
     good, bad = sum(reward > mean for reward in rewards), sum(reward < mean for reward in rewards)
     base = reply_settings(project.settings.task(task)).base
     reasons = [f"The base is {_elsewhere(base)}"] if base in project.settings.upstreams else []
     if len(rewards) < least:
-        reasons.append(f"{len(rewards)} rating{'' if len(rewards) == 1 else 's'} can be trained on, {least} are needed")
+        reasons.append(f"{plural(len(rewards), 'rating')} can be trained on, {least} are needed")
     for word, count in (("good", good), ("bad", bad)):
         if count < least_of_sign:
             reasons.append(f"{count} of them {'is' if count == 1 else 'are'} {word}, {least_of_sign} are needed")
@@ -199,6 +196,19 @@ def readiness(project: Project, task: str, *, least: int, least_of_sign: int) ->
     return TrainingReadiness(
         task=task, due=not reasons, ratings=len(rewards), good=good, bad=bad, held_out=held_out, reasons=tuple(reasons)
     )
+
+
+def _trainable(rows: Iterable[tuple[Settled, KeptReply]]) -> tuple[list[float], int]:
+    """The rewards that training may read, and how many are held out."""
+    rewards, held_out = [], 0
+    for row, reply in rows:
+        if row.reward is None or not (reply.exact or reply.text):
+            continue
+        if is_held_out(cluster_of(row.decision.situation.text)):
+            held_out += 1
+        else:
+            rewards.append(row.reward)
+    return rewards, held_out
 
 
 def _elsewhere(base: str) -> str:
@@ -217,3 +227,46 @@ def liked_replies(rows: Iterable[tuple[Settled, KeptReply]]) -> list[LikedReply]
         elif row.reward is not None and row.reward > 0.0 and reply.text.strip():
             liked.append(LikedReply(question, reply.text, row.reward, row.decision.id))
     return liked
+
+
+_WORD = re.compile(r"\w+")
+_LONGEST = 1_000  # characters of an example's answer
+
+
+class LikedReply(NamedTuple):
+    """A question, an answer that was liked, and how much."""
+
+    question: str
+    answer: str
+    reward: float
+    decision: str = ""  # where it was liked
+
+
+def nearest(liked: Sequence[LikedReply], text: str, *, most: int = 2) -> list[LikedReply]:
+    """The liked replies whose questions are nearest to a text; the nearest comes last.
+
+    Nearness is the cosine of word counts, with the reward as a small advantage. An answer to the same question is not
+    an example: it would be copied.
+    """
+    asked = _counts(text)
+    ranked = sorted(
+        ((_cosine(asked, _counts(one.question)) + 0.1 * one.reward, place) for place, one in enumerate(liked)
+         if one.question.strip() != text.strip() and len(one.answer) <= _LONGEST),
+        reverse=True,
+    )[:most]  # fmt: skip
+    return [liked[place] for _, place in reversed(ranked)]
+
+
+def as_turns(chosen: Sequence[LikedReply]) -> tuple[Turn, ...]:
+    pairs = ((Turn("user", one.question), Turn("assistant", one.answer)) for one in chosen)
+    return tuple(turn for pair in pairs for turn in pair)
+
+
+def _counts(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text.lower()))
+
+
+def _cosine(one: Counter[str], other: Counter[str]) -> float:
+    shared = sum(count * other[word] for word, count in one.items())
+    norm = sqrt(sum(count**2 for count in one.values()) * sum(count**2 for count in other.values()))
+    return shared / norm if norm else 0.0

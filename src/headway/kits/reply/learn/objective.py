@@ -1,4 +1,4 @@
-"""What a learner is to the trainer: a loss over replies, with what it keeps between updates; and what it is told."""
+"""What a learner is to the trainer: a loss over replies and its state; and what the trainer gives it."""
 
 from __future__ import annotations
 

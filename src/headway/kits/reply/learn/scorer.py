@@ -70,7 +70,7 @@ class ReplyScorer:
     """Scores rows with a network, adapter and all."""
 
     def __init__(self, network: Any, *, pad: int, multiple: int = 0) -> None:
-        """`multiple`: rows are padded to a multiple of so many tokens; 0 chooses for the device."""
+        """`multiple`: rows are padded to a multiple of this many tokens; 0 chooses for the device."""
         self.network, self.pad = network, pad
         self._into = network.get_input_embeddings().weight.device
         self._multiple = multiple or (_MULTIPLE if self._into.type == "cuda" else 1)

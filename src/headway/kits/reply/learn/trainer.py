@@ -63,13 +63,12 @@ class RunSnapshot:
             arrays |= {f"module.{name}.{key}": value for key, value in module.state_dict().items()}
         for place, matrix in enumerate(trainer.tuned.adapter.parameters()):
             arrays[f"adapter.{place}"] = matrix.detach()
-        numbers: dict[str, float] = {}
         for place, entry in trainer.optimizer.state_dict()["state"].items():
             for key, value in entry.items():
                 arrays[f"optimizer.{place}.{key}"] = value.detach().clone()
         body = {
             "identity": self._identity_of(trainer), "counts": asdict(trainer.counts),
-            "controller": trainer.controller.state(), "objective": told, "numbers": numbers, "last": trainer.last,
+            "controller": trainer.controller.state(), "objective": told, "last": trainer.last,
         }  # fmt: skip
         weights = save({key: value.cpu().clone() for key, value in arrays.items()})
         write_snapshot(self.folder, f"weights-{trainer.counts.updates}.safetensors", weights, body)

@@ -12,9 +12,9 @@ import torch
 
 from headway.kits.models import Completion, Prompt, Turn
 from headway.kits.reply.adapters import write_peft
-from headway.kits.reply.language import LanguageModel
 from headway.kits.reply.learn.lora import Adapter
 from headway.kits.reply.learn.scorer import ReplyScorer, TokenRow
+from headway.kits.reply.model import LanguageModel
 from headway.kits.reply.probes import TRAINING
 from headway.kits.reply.tokens import rendered
 

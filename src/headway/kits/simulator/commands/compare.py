@@ -17,8 +17,8 @@ from headway.cli import OptionHook, Session
 from headway.files import open_regular
 from headway.kits.prompts import corpus
 from headway.kits.simulator.generate import generate
-from headway.kits.simulator.model_solvers import MAX_TOKENS, prompt_of
 from headway.kits.simulator.problem import CodeProblem
+from headway.kits.simulator.solvers import MAX_TOKENS, prompt_of
 from headway.nouns import errors
 from headway.settings import Upstream
 

@@ -12,6 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from headway.cli import Output, Session, renders, task_argument, verb, written
 from headway.kits.report import plot_figure
@@ -20,6 +21,7 @@ from headway.nouns import errors
 if TYPE_CHECKING:
     from headway.kits.practice import ActorCritic
     from headway.project import Project
+
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _PARTS = {"test": "Held-out problems", "families": "Families that nobody practised on"}
@@ -111,7 +113,6 @@ class SimReport:
 
 
 def _pack(pack: Path, done: SimReport, rows: list[dict[str, Any]], folder: Path) -> None:
-    import msgspec
 
     from headway.kits.offline import manifest, plain, write
 

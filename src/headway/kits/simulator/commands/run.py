@@ -1,19 +1,22 @@
-"""`headway sim run` and `sim image`: judge solutions in sandboxes."""
+"""`headway sim run`, `image` and `train`, and `learn --world sim`: judge solutions in sandboxes, and practise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, Verbs, renders, verb
+from headway.cli import OptionHook, Output, Session, Verbs, renders, task_argument, verb
 from headway.kits.crews import crew_here
+from headway.kits.practice import practice_values, practise_several, show
+from headway.nouns import plural
 
 if TYPE_CHECKING:
     from headway.kits.simulator.run import SimRun
+    from headway.project import Project
 
 
 @verb(
@@ -70,51 +73,25 @@ def run(
     except KeyboardInterrupt:
         session.next(again)
         raise
-    session.show(SimRunReport(run=done))
+    session.show(done)
     errors = done.counts["error"]
     if errors:
         session.next(again)
     return 1 if errors else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimRunReport:
-    """A run, for the terminal."""
-
-    run: SimRun
-
-    def document(self) -> dict[str, Any]:
-        run = self.run
-        fresh = len(run.rows) - run.resumed
-        return {
-            "results": str(run.out),
-            "solver": run.solver,
-            "sandbox": run.sandbox,
-            "workers": run.workers,
-            "problems": len(run.rows),
-            "resumed": run.resumed,
-            "counts": run.counts,
-            "families": run.by_family(),
-            "seconds": run.seconds,
-            "problems_per_s": fresh / run.seconds if run.seconds > 0 else None,
-            "cpu_s": sum(row["cpu_s"] for row in run.rows),
-            "peak_memory_bytes": max((row["peak_memory_bytes"] for row in run.rows), default=0),
-        }
-
-
-@renders(SimRunReport)
-def _ran(out: Output, report: SimRunReport) -> None:
-    run, document = report.run, report.document()
+@renders("SimRun")
+def _ran(out: Output, run: SimRun) -> None:
     counts = run.counts
     out.line(
         f"{counts['passed']:,} of {len(run.rows):,} problems passed: solver {run.solver}, sandbox {run.sandbox}, "
-        f"{run.workers} workers, {run.seconds:.1f} s.",
+        f"{plural(run.workers, 'worker')}, {run.seconds:.1f} s.",
         style="bold",
     )
     if run.resumed:
         out.line(f"{run.resumed:,} results were there already.")
     heads = ("family", "passed", "failed", "timeout", "error")
-    rows = [(name, *(f"{seen[status]:,}" for status in heads[1:])) for name, seen in document["families"].items()]
+    rows = [(name, *(f"{seen[status]:,}" for status in heads[1:])) for name, seen in run.by_family().items()]
     out.table(heads, rows, right=heads[1:])
     for row in [row for row in run.rows if row["status"] != "passed"][:5]:
         out.note(f"{row['id']} {row['status']}: {row['why']}")
@@ -139,3 +116,96 @@ def image(session: Session) -> None:
 )
 def sim() -> None:
     """Programming problems with known solutions, solvers, and policies that practise on them."""
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@verb(
+    "train",
+    "headway sim train route --tasks problems.jsonl",
+    "headway sim train route --tasks problems.jsonl --seed 7 --steps 300000 --json",
+)
+@task_argument()
+@click.option("--tasks", type=_FILE, metavar="FILE", help="A file of problems; the project's own by default.")
+@click.option("--family", default="actor_critic", show_default=True, help="How the policy is built and learned.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Makes practice reproducible.")
+@click.option("--steps", type=click.IntRange(1), help="How many steps to practise at most.")
+@click.option("--resume", is_flag=True, help="Continue interrupted practice of this seed.")
+@click.option("--workers", type=int, metavar="N", help="Processes in which the copies of the world act.")
+def train(
+    session: Session,
+    task: str,
+    tasks: Path | None,
+    family: str,
+    seed: int,
+    steps: int | None,
+    resume: bool,
+    workers: int | None,
+) -> int:
+    """Practise solving problems: which solver, which prompt, when to verify, when to stop.
+
+    The same as `headway learn TASK --world sim --tasks FILE`. The candidate decides nothing until it is proven and
+    promoted. Two families of problems and 30% of the others are held out.
+    """
+    values: dict[str, Any] = {
+        "task": task, "tasks": tasks, "family": family, "seed": seed, "steps": steps, "resume": resume, "check": False,
+        "device": None, "target": None, "knobs": (), "workers": workers,
+    }  # fmt: skip
+    return _practise(session, values)
+
+
+def _practise(session: Session, values: dict[str, Any]) -> int:
+    from headway.kits.practice import practise
+    from headway.kits.simulator.practise import before_practice, sim_settings
+    from headway.kits.simulator.problem import read_problems
+
+    tasks: Path | None = values.pop("tasks")
+    given = practice_values(values)
+    if tasks is not None:
+        read_problems(tasks)  # a wrong file fails before a project is created
+    if values.get("seeds"):
+
+        def settings_in(project: Project) -> dict[str, Any]:
+            return sim_settings(project, given["task"], tasks, session.out.progress)
+
+        return practise_several(session, "sim", values["seeds"], values["workers"], given, settings_in)
+    named = f" --tasks {quote(str(tasks))}" if tasks is not None else ""
+    begun = time.perf_counter()
+    crew = None if values["workers"] is None else crew_here(values["workers"])
+    with session.project(create=True) as project:
+        try:
+            settings = sim_settings(project, given["task"], tasks, session.out.progress)
+            before = before_practice(settings)
+            session.out.line(before.words)
+            done = practise(project, "sim", settings=settings, crew=crew, progress=session.out.progress, **given)
+        except KeyboardInterrupt:
+            task = f"{given['task']} " if given["task"] else ""
+            session.next(f"headway learn {task}--world sim{named} --seed {given['seed']} --resume")
+            raise
+    show(session, done, time.perf_counter() - begun, before=before)
+    session.next(f"headway prove {done.task}")
+    return 0
+
+
+def _train(session: Session, values: dict[str, Any]) -> int | None:
+    if values.get("world") != "sim":
+        if values.pop("tasks") is not None:
+            raise click.UsageError("--tasks is for practice on problems: headway learn --world sim --tasks FILE")
+        return None
+    values.pop("world")
+    return _practise(session, values)
+
+
+LEARN = OptionHook(
+    options=(
+        click.Option(
+            ["--tasks"],
+            type=_FILE,
+            metavar="FILE",
+            help="A file of problems; the project's own by default.",
+        ),
+    ),
+    run=_train,
+    needed=("--world sim",),
+)

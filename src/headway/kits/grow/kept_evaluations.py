@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from headway.files import read_regular
+from headway.files import read_regular, write_whole
 
 _FOLDER = "grow-evaluations"
 _LARGEST = 4 << 20  # bytes of a file that is read
@@ -80,9 +80,7 @@ def keep_evaluation(home: Path, evaluation: GrowEvaluation) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = sha256("\0".join((evaluation.task, evaluation.policies[0])).encode()).hexdigest()[:16]
     path = folder / f"{name}.json"
-    scratch = path.with_suffix(".new")
-    scratch.write_bytes(msgspec.json.encode(evaluation))
-    scratch.replace(path)
+    write_whole(path, msgspec.json.encode(evaluation))
     for old in _newest_first(folder)[_MOST:]:
         old.unlink(missing_ok=True)
     return path

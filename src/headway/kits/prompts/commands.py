@@ -1,20 +1,29 @@
-"""`headway demo mutate`: learns which mutation a prompt needs, in a world with a known optimum."""
+"""`headway mutate`, `demo mutate` and `learn --world prompts`: apply a mutation, and learn which one helps."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Output, Session, renders, verb, written
+from headway.cli import OptionHook, Output, Session, renders, verb, written
+from headway.kits.practice import practice_values, show
+from headway.kits.prompts.kinds import MUTATIONS
 from headway.kits.report import plot_figure
 from headway.nouns import errors
 
 if TYPE_CHECKING:
+    from headway.kits.prompts.mutations import Variation
+    from headway.kits.prompts.practise_model import HeldOut
     from headway.kits.prompts.practise_synthetic import MutationRun
+    from headway.nouns import Decision
+
 
 CLOSE = 0.95  # of the optimum
 SETTINGS = """\
@@ -33,7 +42,7 @@ family = "actor_critic"
 @click.option("--steps", type=click.IntRange(2048), help="Steps to practise; 200,000 by default.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs to compare.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Another seed, other prompts.")
-def mutate(session: Session, out: Path | None, steps: int | None, seeds: int, seed: int) -> int:
+def demo_mutate(session: Session, out: Path | None, steps: int | None, seeds: int, seed: int) -> int:
     """Practise rewriting prompts in a synthetic world, and compare the result with the optimum.
 
     The figures are on held-out prompts; the best run becomes a candidate. Exit status 1 if a run stays more than 5%
@@ -196,3 +205,155 @@ def _draw(path: Path, runs: Sequence[MutationRun], best: MutationRun) -> tuple[s
             f"{path} cannot be written: {error.strerror}.", code="file_error", hint="Choose another folder with --out."
         ) from error
     return str(path), ""
+
+
+_FEW = 10  # prompts: a bootstrap interval over fewer is too narrow
+
+
+def _run(session: Session, values: dict[str, Any]) -> int | None:
+    from headway.kits.prompts.practise_model import practise_prompts
+
+    model, prompts = values.pop("model"), values.pop("prompts")
+    if model is None:
+        if prompts is not None:
+            raise click.UsageError("--prompts needs the --model that answers them: --world prompts --model smollm2")
+        return None
+    if values["world"] != "prompts":
+        raise click.UsageError("--model is for practice on prompts: headway learn --world prompts --model smollm2")
+    given = practice_values(values)
+    settings = {"model": model, "prompts": prompts}
+    settings |= {name: given.pop(name) for name in ("most_steps", "max_tokens") if name in given}
+    begun = time.perf_counter()
+    with session.project(create=True) as project:
+        try:
+            done, kept = practise_prompts(project, settings=settings, progress=session.out.progress, **given)
+        except KeyboardInterrupt:  # the answers so far are cached, and practice takes seconds
+            task = f"{given['task']} " if given["task"] else ""
+            named = f" --prompts {quote(str(prompts))}" if prompts else ""
+            session.next(f"headway learn {task}--world prompts --seed {given['seed']} --model {quote(model)}{named}")
+            raise
+    show(session, done, time.perf_counter() - begun, kept)
+    _show_held_out(session, done.policy, kept)
+    session.next(f"headway prove {done.task}    (once decisions of {done.task!r} have settled)")
+    return 0
+
+
+def _show_held_out(session: Session, policy: str, kept: HeldOut) -> None:
+    """Compare the policy with fixed choices on held-out prompts."""
+    out = session.out
+    out.line(
+        f"{kept.model} was asked {kept.asked:,} times, {kept.recalled:,} answers were cached. On "
+        f"{kept.prompts} held-out prompts, after practice on {kept.practised}:"
+    )
+    rows = [
+        (policy, "greedy"),
+        ("the same, sampled", "drawn"),
+        ("uniform choice", "uniform"),
+        (f"always {kept.fixed_mutation}, best in practice", "fixed"),
+        ("the prompt as it is", "unchanged"),
+    ]
+    out.table(
+        ("choice", "reward", "passed"),
+        [(name, written.number(float(getattr(kept, key))), f"{kept.passed[key]:.0%}") for name, key in rows],
+        right=("reward", "passed"),
+    )
+    gains = {
+        "uniform choice": kept.over_uniform,
+        "the one mutation": kept.over_fixed,
+        "the prompt as it is": kept.over_unchanged,
+    }
+    for what, (mean, low, high) in gains.items():
+        word = "more" if low > 0 else "less" if high < 0 else "no clear difference"
+        if kept.prompts < _FEW:
+            word = "too few prompts to tell"
+        out.line(f"{mean:+.3f} over {what}, 95% interval {written.interval(low, high)}: {word}.")
+    if kept.estimated:
+        out.note("The endpoint did not count tokens: they are estimated as a quarter of the characters.")
+
+
+LEARN = OptionHook(
+    options=(
+        click.Option(
+            ["--model"],
+            metavar="NAME",
+            help="Practise on this model's answers; a local model, or an upstream.",
+        ),
+        click.Option(
+            ["--prompts"],
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="With --model: JSON lines of id, class, text and check; 84 simple tasks by default.",
+        ),
+    ),
+    run=_run,
+    needed=("--world prompts",),
+)
+
+
+@verb(
+    "mutate",
+    'headway mutate "Please could you write a slogan for a bakery?"',
+    'headway mutate "Review this function" --kind constraint-addition --json',
+)
+@click.argument("prompt")
+@click.option("--kind", type=click.Choice(MUTATIONS), help="Which mutation; without it, the task's policy decides.")
+@click.option("--task", default="mutate", show_default=True, help="The task whose policy decides.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Chooses among wordings.")
+def mutate(session: Session, prompt: str, kind: str | None, task: str, seed: int) -> None:
+    """Change a prompt in one of five ways; what would change nothing is not offered.
+
+    PROMPT is the text; "-" reads it from standard input. Nothing is logged where --kind names the mutation.
+    """
+    from headway.kits.prompts import mutations
+
+    text = session.read(prompt)
+    decision = None
+    if kind is None:
+        possible = [name for name, may in zip(MUTATIONS, mutations.allowed(text), strict=True) if may]
+        if not possible:
+            raise errors.InvalidInput(
+                "No mutation would change this prompt.", code="no_candidate", hint="It has all five mutations."
+            )
+        with session.project(create=True) as project:
+            decision = project.decide(task, text, possible)
+        kind = decision.action
+    mutated = mutations.mutate(text, kind, Random(seed))
+    session.show(MutatedPrompt(kind=kind, mutated=mutated, decision=decision))
+    if decision is not None:
+        session.next(f"headway signal {decision.id} passed=1")
+    else:
+        session.next("headway mutate PROMPT    (without --kind the task's policy decides)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutatedPrompt:
+    """A prompt after one mutation, and the decision that chose it; None: it was named."""
+
+    kind: str
+    mutated: Variation
+    decision: Decision | None
+
+    def document(self) -> dict[str, Any]:
+        mutated, decision = self.mutated, self.decision
+        chosen: dict[str, Any] = {}
+        if decision is not None:
+            chosen = {"decision": decision.id, "propensity": decision.propensity, "policy": str(decision.policy)}
+        return {
+            "kind": self.kind,
+            "text": mutated.text,
+            "change": mutated.change,
+            "no_op": mutated.no_op,
+            "impact": asdict(mutated.impact),
+            "metadata": dict(mutated.metadata),
+            **chosen,
+        }
+
+
+@renders(MutatedPrompt)
+def _mutated(out: Output, prompt: MutatedPrompt) -> None:
+    out.line(prompt.mutated.text)
+    out.line()
+    out.note(f"{prompt.kind}: {prompt.mutated.change}." + (" It is a no-op." if prompt.mutated.no_op else ""))
+    decision = prompt.decision
+    if decision is not None:
+        chance = written.number(decision.propensity, 2)
+        out.note(f"{decision.policy} chose it with probability {chance}; decision {decision.id}.")

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from headway.decide import Chooser
-from headway.kits.offline.cql.policy import QNetwork
-from headway.kits.offline.gradient import Steps, train_q, values
+from headway.kits.offline.cql import QNetwork
+from headway.kits.offline.gradient import BestSteps, Steps, train_q, values
 from headway.kits.offline.knobs import CQLKnobs
 from headway.kits.offline.transitions import LearnerLog, Singles, Transitions, as_logged, read_log, resumed
 from headway.kits.practice import Network, Shape, logged
@@ -34,7 +34,6 @@ from headway.nouns import Encoder, Experience, Floats, Learned, Policy, Progress
 
 _ALPHAS = (0.02, 0.2, 1.0)
 _LEAST_TUNE = 20
-_PATIENCE = 6  # evaluations without a better error
 _POSTERIOR_ROWS = 20_000
 _MOST_WEIGHT = 20.0
 
@@ -182,26 +181,15 @@ class _Fit:
             look_every=max(50, total // 40),
             settle=0.5 if self.gamma else 0.0,  # greedy actions of a network that still changes are erratic
         )
-        state: dict[str, Any] = {"error": self.error(network) if self.before else np.inf, "steps": 0, "late": 0}
-        state["theta"] = network.theta.copy()
+        best = BestSteps(network, self.error(network) if self.before else np.inf)
 
         def looked(step: int) -> bool:
             if self.progress is not None:
                 self.progress(f"steps with alpha {alpha:g}", step, total)
-            if not self.searching:
-                return False
-            error = self.error(network)
-            if error < state["error"]:
-                state.update(error=error, steps=step, late=0, theta=network.theta.copy())
-            else:
-                state["late"] += 1
-            return int(state["late"]) >= _PATIENCE
+            return self.searching and best.ends(step, self.error(network))
 
         train_q(network, self.train, take, rng, looked)
-        if self.searching and np.isfinite(state["error"]):
-            network.theta[...] = state["theta"]
-            return network, int(state["steps"])
-        return network, total
+        return network, best.take() if self.searching and np.isfinite(best.error) else total
 
     def residuals(self, network: Network, log: Transitions | None = None) -> Singles:
         """Q(x, a) minus its target, for every usable row of the train part, in scaled units."""

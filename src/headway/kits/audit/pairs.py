@@ -78,19 +78,15 @@ def pairs_of(log: AuditLog, options: AuditOptions) -> ComparedPairs:
         return default
     if options.policy is None and log.shape.experiment:
         control = _named(log, options.against) if options.against is not None else _control(log)
-        arms = [arm for arm in range(len(log.arms)) if arm != control.arm]
-        few = tuple(log.arms[arm] for arm in arms if log.count(arm) < LEAST)
-        kept = [arm for arm in arms if log.count(arm) >= LEAST] or arms
-        _bounded(kept)
-        return ComparedPairs(pairs=tuple((_always(log, arm), control) for arm in kept), every=False, too_few=few)
+        kept, few = _arms_beside(log, control)
+        names = tuple(log.arms[arm] for arm in few)
+        return ComparedPairs(pairs=tuple((_always(log, arm), control) for arm in kept), every=False, too_few=names)
     policy = _named(log, options.policy)
     if options.against is not None or (policy.column is not None and len(log.arms) < 2):
         return ComparedPairs(pairs=((policy, _named(log, options.against)),), every=True)
-    arms = [arm for arm in range(len(log.arms)) if arm != policy.arm]
-    kept = [arm for arm in arms if log.count(arm) >= LEAST] or arms
-    _bounded(kept)
-    few = tuple(log.arms[arm] for arm in arms if arm not in kept)
-    return ComparedPairs(pairs=tuple((policy, _always(log, arm)) for arm in kept), every=True, too_few=few)
+    kept, few = _arms_beside(log, policy)
+    names = tuple(log.arms[arm] for arm in few if arm not in kept)
+    return ComparedPairs(pairs=tuple((policy, _always(log, arm)) for arm in kept), every=True, too_few=names)
 
 
 def _default_pair(log: AuditLog, options: AuditOptions) -> ComparedPairs | None:
@@ -101,13 +97,18 @@ def _default_pair(log: AuditLog, options: AuditOptions) -> ComparedPairs | None:
     return ComparedPairs(pairs=((_named(log, "target_probability"), _named(log, against)),), every=True)
 
 
-def _bounded(arms: list[int]) -> None:
-    if len(arms) > MOST_ARMS:
+def _arms_beside(log: AuditLog, policy: ComparedPolicy) -> tuple[list[int], list[int]]:
+    """The other arms that are compared with a policy, and those with too few rows; if all have, all are compared."""
+    arms = [arm for arm in range(len(log.arms)) if arm != policy.arm]
+    few = [arm for arm in arms if log.count(arm) < LEAST]
+    kept = [arm for arm in arms if arm not in few] or arms
+    if len(kept) > MOST_ARMS:
         raise errors.InvalidInput(
-            f"The log has {len(arms):,} different actions.",
+            f"The log has {len(kept):,} different actions.",
             code="bad_log_column",
             hint="Name the field with the action (--action FIELD), or the one to compare with (--against ACTION).",
         )
+    return kept, few
 
 
 def _control(log: AuditLog) -> ComparedPolicy:

@@ -18,15 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.offline.clone.policy import Clone
-from headway.kits.offline.gradient import Steps, train_clone, values
+from headway.kits.offline.clone import Clone
+from headway.kits.offline.gradient import BestSteps, Steps, train_clone, values
 from headway.kits.offline.knobs import CloneKnobs
 from headway.kits.offline.transitions import Singles, Transitions, read_log, resumed
 from headway.kits.practice import Network, Shape
 from headway.nouns import Encoder, Experience, Floats, Learned, Policy, Progress, changed
 
 _LEAST_TUNE = 20
-_PATIENCE = 6
 
 
 class CloneLearner:
@@ -104,26 +103,17 @@ def _fitted(
         steps=total, batch=int(wanted["batch"]), rate=float(wanted["rate"]), decay=float(wanted["decay"]),
         look_every=max(50, total // 40),
     )  # fmt: skip
-    state: dict[str, Any] = {"loss": np.inf, "steps": total, "late": 0, "theta": network.theta.copy()}
+    best = BestSteps(network, np.inf)
     held_x, held_action, held_offered = tune.x[held], tune.action[held], tune.offered[held]
 
     def looked(step: int) -> bool:
         if progress is not None:
             progress("steps", step, total)
-        if not searching:
-            return False
-        loss = _loss(values(network, held_x)[0], held_action, held_offered)
-        if loss < state["loss"]:
-            state.update(loss=loss, steps=step, late=0, theta=network.theta.copy())
-        else:
-            state["late"] += 1
-        return int(state["late"]) >= _PATIENCE
+        return searching and best.ends(step, _loss(values(network, held_x)[0], held_action, held_offered))
 
     rng = np.random.default_rng([seed, 0xC10])
     train_clone(network, train.x[rows], train.action[rows], train.offered[rows], train.weight[rows], take, rng, looked)
-    if searching and np.isfinite(state["loss"]):
-        network.theta[...] = state["theta"]
-    return network, int(state["steps"])
+    return network, best.take() if searching and np.isfinite(best.error) else total
 
 
 def _loss(logits: Floats | Singles, action: Any, offered: Any) -> float:

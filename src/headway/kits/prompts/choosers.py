@@ -1,8 +1,8 @@
 """The value of a way of choosing mutations on prompts with a real model: every branch, with its probability.
 
     practised, kept = parted(prompts)                     # a fifth is held out, by a hash of the prompt's id
-    worth(uniform, kept, outcomes)                        # Worth(reward [prompt], passed [prompt])
-    worth(in_order(ranked(practised, outcomes)), kept, outcomes)
+    values_of(uniform, kept, outcomes)                        # PromptValues(reward [prompt], passed [prompt])
+    values_of(in_order(ranked(practised, outcomes)), kept, outcomes)
 
 A chooser gives probabilities, and the value is their exact expectation: with one answer per text the only randomness
 left is the choice of held-out prompts, and `interval` covers that.
@@ -28,7 +28,7 @@ _SHARE = 5  # one in this many is held out
 _LEAST = 1e-4  # branches that are less probable are not followed
 
 
-class Worth(NamedTuple):
+class PromptValues(NamedTuple):
     """[prompt] each: the expected reward, and the probability that the answer passed."""
 
     reward: Floats
@@ -58,8 +58,8 @@ def masks_of(texts: Sequence[str]) -> NDArray[np.bool_]:
 def steps_from(prompts: Sequence[CheckedPrompt]) -> list[tuple[CheckedPrompt, str]]:
     """Every text after one mutation of these prompts, with its prompt."""
     return [
-        (prompt_, after(prompt_.text, int(kind)))
-        for prompt_, mask in zip(prompts, masks_of([prompt.text for prompt in prompts]), strict=True)
+        (prompt, after(prompt.text, int(kind)))
+        for prompt, mask in zip(prompts, masks_of([prompt.text for prompt in prompts]), strict=True)
         for kind in np.flatnonzero(mask)
     ]
 
@@ -88,16 +88,18 @@ def ranked(prompts: Sequence[CheckedPrompt], outcomes: Outcomes) -> list[int]:
     outcomes.ask(steps_from(prompts))
     masks = masks_of([prompt.text for prompt in prompts])
     rewards = np.full(masks.shape, np.nan)
-    for row, worth_ in enumerate(prompts):
+    for row, prompt in enumerate(prompts):
         for kind in np.flatnonzero(masks[row]):
-            rewards[row, kind] = outcomes.reward(worth_, after(worth_.text, int(kind)))
+            rewards[row, kind] = outcomes.reward(prompt, after(prompt.text, int(kind)))
     means = [
         float(np.mean(column[~np.isnan(column)])) if not np.isnan(column).all() else -np.inf for column in rewards.T
     ]
     return sorted(range(len(MUTATIONS)), key=lambda kind: -means[kind])
 
 
-def worth(choose: Chooser, prompts: Sequence[CheckedPrompt], outcomes: Outcomes, *, most_steps: int = 1) -> Worth:
+def values_of(
+    choose: Chooser, prompts: Sequence[CheckedPrompt], outcomes: Outcomes, *, most_steps: int = 1
+) -> PromptValues:
     """The value of a chooser on each prompt in episodes of at most `most_steps` mutations, as in the world."""
     reward, passed = np.zeros(len(prompts)), np.zeros(len(prompts))
     nodes = [(place, prompt.text, 1.0) for place, prompt in enumerate(prompts)]
@@ -119,7 +121,7 @@ def worth(choose: Chooser, prompts: Sequence[CheckedPrompt], outcomes: Outcomes,
             passed[place] += reach * (solved >= 1.0)
             if solved < 1.0 and any(may(text)):
                 nodes.append((place, text, reach))
-    return Worth(reward, passed)
+    return PromptValues(reward, passed)
 
 
 def interval(values: Floats) -> tuple[float, float, float]:

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from headway.kits.next_action.layout import Singles, widths
+from headway.kits.next_action.layout import RankedRows, Singles, widths
 from headway.kits.next_action.linear import LinearChoice
 from headway.kits.next_action.measures import Measures, majority_accuracy, measure
 from headway.kits.next_action.policy import Z80, restored
 from headway.kits.next_action.regression import Regression, fit_regression, pick_regression, read_regression
-from headway.kits.next_action.rows import RankedRows
 from headway.kits.next_action.shapes import SIZES, RankerShape
 from headway.nouns import Floats, Progress, errors
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.kits.grow.kept_evaluations import GrowWay
 from headway.kits.grow.morph.baselines import BASELINES, Chooser
 from headway.kits.grow.morph.blueprints import NAMES, OPS
 from headway.kits.grow.morph.evaluate import EpisodeTable, played
-from headway.kits.grow.shown import GrowWay
-from headway.nouns import Progress
+from headway.nouns import Progress, plural
 
 AGAINST = ("plateau", "fixed schedule", "best schedule", "static-all", "random-valid", "wait-only")
 _DRAWS = 4000
@@ -210,7 +210,7 @@ def _intro(comparison: WayComparison) -> str:
     first = comparison.ways[0]
     return (
         f"{comparison.hosts} hosts of {comparison.source} that nobody practised on (seed {comparison.seed}), "
-        f"{first.policies} trained {'policy' if first.policies == 1 else 'policies'}, always the likeliest action. "
+        f"{plural(first.policies, 'trained policy', 'trained policies')}, always the likeliest action. "
         "Net is test accuracy less rent, the cost of actions and penalties."
     )
 

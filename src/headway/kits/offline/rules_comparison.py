@@ -98,7 +98,7 @@ def _check_empty(pack: Path | None) -> None:
 
 
 def _live(rows: list[dict[str, Any]], seed: int) -> Any:
-    from headway.kits.offline.compare_live import summary
+    from headway.kits.offline.live_answers import summary
 
     return packs.plain(summary(rows, seed=seed))
 
@@ -111,7 +111,7 @@ def _ask(
     part: Path | None,
     progress: Progress | None,
 ) -> list[dict[str, Any]]:
-    from headway.kits.offline.compare_live import Runner, UpstreamCaller, read_tasks
+    from headway.kits.offline.live_answers import Runner, UpstreamCaller, read_tasks
     from headway.kits.sandbox import sandbox
 
     tasks = read_tasks(asking.tasks)

@@ -1,7 +1,8 @@
-"""`headway demo`: the whole loop on synthetic traffic, where the truth is known."""
+"""`headway demo route`, `data synth` and `up --demo`: the loop on synthetic traffic, where the truth is known."""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.cli import Column, Output, RecordTable, Session, document_of, render, renders, verb, written
+from headway.cli import (
+    Column,
+    OptionHook,
+    Output,
+    RecordTable,
+    Session,
+    document_of,
+    render,
+    renders,
+    task_argument,
+    verb,
+    written,
+)
 from headway.kits.report import plot_figure
 from headway.nouns import Evidence, errors
 
 if TYPE_CHECKING:
     from headway.kits.demo.routing import RoutingPrompt, RoutingWorld
+    from headway.kits.demo.synth import SynthesisReport
     from headway.nouns import Estimate, Verdict
     from headway.project import Project
+    from headway.settings import Settings
+
 
 TASK = "route"
 SETTINGS = """\
@@ -281,3 +297,90 @@ def _values(axes: Any, evidence: Evidence, truth: Mapping[str, float], policy: s
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.08)
+
+
+@verb("synth", "headway data synth route --rows 650 --seed 42", "headway data synth route --world escalation-priced")
+@task_argument()
+@click.option("--rows", type=click.IntRange(1, 1_000_000), default=650, show_default=True, help="Number of decisions.")
+@click.option("--seed", type=int, default=42, show_default=True, help="The same seed again adds nothing.")
+@click.option("--world", default="escalation", show_default=True, help="escalation, escalation-priced, or projects.")
+def synth(session: Session, task: str, rows: int, seed: int, world: str) -> None:
+    """Write the log of a router in a synthetic world: decisions with exact propensities.
+
+    The rows have the source `synthetic`, which every screen, export and evidence says. The task's reward must read the
+    world's signals: reward = "reward_v1", or "reward_v2" for escalation-priced, and { composite_delta = 1.0 } for
+    projects, whose rows are described actions with unknown probabilities.
+    """
+    from headway.kits.demo.synth import WORLDS, synthesise
+
+    with session.project(create=True) as project:
+        report = synthesise(project, task, rows=rows, seed=seed, world=world, progress=session.out.progress)
+        session.settle(project, task)
+        session.synthetic(project, task)
+    session.show(report)
+    session.next(f"headway {'rewards analyze' if world in WORLDS else 'learn'} {task}")
+
+
+@renders("SynthesisReport")
+def _stored(out: Output, log: SynthesisReport) -> None:
+    already = f"; {log.already:,} were stored before" if log.already else ""
+    out.line(f"{log.stored:,} synthetic decisions of the world {log.world!r} stored{already}.")
+
+
+OWN_FOLDER = "headway-demo"
+
+
+def _run(session: Session, values: dict[str, Any]) -> None:
+    if not values.pop("demo"):
+        return
+    from headway.kits.demo.planted import holds_project, prepare
+    from headway.settings import load as load_settings
+
+    notes = ["DEMO: all traffic is synthetic, from a sample world; no real user is involved."]
+    unnamed = session.folder == Path() and not session.declared
+    if unnamed or holds_project(session.folder):
+        session.folder = session.folder / OWN_FOLDER
+        notes.append(f"It has a folder of its own, {session.folder.resolve()}: this one stays as it is.")
+    prepare(session.folder)
+    port = values["port"]
+    if port is None and _taken(load_settings(session.folder)):
+        port = 0
+        notes.append("The usual port is in use, so the demo has another one.")
+    values["port"] = port
+    values["more"] = {
+        "workers": {"demo": "headway.kits.demo.traffic"},
+        "nice": 0,  # the user is waiting for the loop
+        "demo": True,
+        "notes": notes,
+        "commands": lambda url: [
+            session.command("headway status"),
+            session.command("headway report route"),
+            f"curl -s {url}/v1/ledger",
+        ],
+    }
+
+
+def _taken(settings: Settings) -> bool:
+    """Whether another server listens on the port of the settings."""
+    server = settings.server
+    if not server.port:
+        return False
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((server.host, server.port))
+        except OSError:
+            return True
+    return False
+
+
+UP = OptionHook(
+    options=(
+        click.Option(
+            ["--demo"], is_flag=True,
+            help="Run with synthetic traffic in a separate folder; everything is marked synthetic.",
+        ),
+    ),
+    run=_run,
+)  # fmt: skip

@@ -12,6 +12,7 @@ It predicts no rewards, so costs, explorers that need predictions and `rank` by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from headway.decide import Arms, damaged, explore, tensor
@@ -22,26 +23,18 @@ from headway.nouns import Candidate, Encoder, Floats, Opinions, Situation
 EXPLORE = ("policy", "greedy")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Clone:
     """The policy of the family `clone`. Immutable; safe from threads."""
 
-    __slots__ = ("actor", "arms", "encoder", "features", "knobs", "temperature", "tensors")
-
     family = "clone"
-
-    def __init__(
-        self,
-        *,
-        arms: Arms,
-        features: Features,
-        encoder: Encoder | None,
-        actor: Trunk,
-        temperature: float,
-        knobs: Mapping[str, Any],
-        tensors: Mapping[str, Any],
-    ) -> None:
-        self.arms, self.features, self.encoder, self.actor = arms, features, encoder, actor
-        self.temperature, self.knobs, self.tensors = temperature, knobs, tensors
+    arms: Arms
+    features: Features
+    encoder: Encoder | None
+    actor: Trunk
+    temperature: float
+    knobs: Mapping[str, Any]
+    tensors: Mapping[str, Any]
 
     def opinions(
         self,

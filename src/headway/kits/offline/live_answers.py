@@ -55,8 +55,6 @@ class LiveTask:
 
 def read_tasks(path: Path) -> list[LiveTask]:
     """Prompts from a JSONL file, one object a line; an error names the first bad line and the expected form."""
-    from headway.kits.sandbox import validate
-
     tasks: dict[str, LiveTask] = {}
     try:
         lines = read_regular(path).decode("utf-8-sig").splitlines()
@@ -67,19 +65,7 @@ def read_tasks(path: Path) -> list[LiveTask]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _bad(path, number, f"is not JSON ({error})") from error
-        if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"]:
-            raise _bad(path, number, 'is not an object with a "text"')
-        if unknown := sorted(row.keys() - _FIELDS):
-            raise _bad(path, number, f"has the field {unknown[0]!r}; it may have {', '.join(sorted(_FIELDS))}")
-        if row.get("check") is not None:
-            try:
-                validate(row["check"])
-            except (errors.InvalidInput, TypeError, KeyError, AttributeError) as error:
-                raise _bad(path, number, f"has an invalid check: {error}") from error
+        row = _task_row(path, number, line)
         name = str(row.get("id") or f"line {number}")
         if name in tasks:
             raise _bad(path, number, f"has the id {name!r} of an earlier line")
@@ -95,6 +81,26 @@ def read_tasks(path: Path) -> list[LiveTask]:
             f"{str(path)!r} holds no prompt.", code="bad_tasks", hint='One line each: {"text": "…", "check": {…}}.'
         )
     return list(tasks.values())
+
+
+def _task_row(path: Path, number: int, line: str) -> dict[str, Any]:
+    """A line of a file of prompts, checked."""
+    from headway.kits.sandbox import validate
+
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, number, f"is not JSON ({error})") from error
+    if not isinstance(row, dict) or not isinstance(row.get("text"), str) or not row["text"]:
+        raise _bad(path, number, 'is not an object with a "text"')
+    if unknown := sorted(row.keys() - _FIELDS):
+        raise _bad(path, number, f"has the field {unknown[0]!r}; it may have {', '.join(sorted(_FIELDS))}")
+    if row.get("check") is not None:
+        try:
+            validate(row["check"])
+        except (errors.InvalidInput, TypeError, KeyError, AttributeError) as error:
+            raise _bad(path, number, f"has an invalid check: {error}") from error
+    return row
 
 
 @dataclass(slots=True, kw_only=True)
@@ -334,15 +340,5 @@ class UpstreamCaller:
 
     def _endpoint(self, name: str) -> ChatEndpoint:
         if name not in self._endpoints:
-            upstream = self._settings.upstreams[name]
-            self._endpoints[name] = self._open.enter_context(
-                ChatEndpoint(
-                    name,
-                    upstream.url,
-                    upstream.model,
-                    key=self._settings.key(upstream.key_env) if upstream.key_env else "",
-                    timeout_s=upstream.timeout_s,
-                    max_tokens=upstream.max_tokens,
-                )
-            )
+            self._endpoints[name] = self._open.enter_context(ChatEndpoint.of(self._settings, name))
         return self._endpoints[name]

@@ -1,1 +1,0 @@
-"""Encoders that need a model or an endpoint."""

@@ -1,1 +1,0 @@
-"""The family clone: policy.py decides, learner.py changes weights."""

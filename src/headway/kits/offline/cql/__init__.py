@@ -1,1 +1,0 @@
-"""The family cql: policy.py decides, learner.py changes weights."""

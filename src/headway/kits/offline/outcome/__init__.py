@@ -1,1 +1,0 @@
-"""The family outcome: policy.py decides, learner.py changes weights."""
