@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.kits.proxy.conftest import Proxy, settings
 from tests.kits.proxy.upstream import USAGE, WORDS, Upstream
+from tests.packages import installed
 
 # Tested elsewhere: the bots in tests/kits/reply, Langfuse in test_langfuse.py.
 ELSEWHERE = ("discord_bot", "slack_bot", "langfuse_prompts")
@@ -50,11 +50,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
 
 def run(example: Path, folder: Path, upstream: Upstream, url: str) -> subprocess.CompletedProcess[str]:
     assert len(example.read_text("utf-8").splitlines()) <= LINES_AT_MOST
-    for package in PACKAGES[example.stem]:
-        try:
-            print(package, importlib.metadata.version(package))
-        except importlib.metadata.PackageNotFoundError:
-            pytest.skip(f"{package} is not installed")
+    installed(*PACKAGES[example.stem])
     # -P: examples/langgraph.py must not hide the package
     return subprocess.run(
         [sys.executable, "-P", example, "Say good morning"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import http.server
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -20,6 +19,7 @@ import pytest
 import headway
 from tests.conftest import ROOT
 from tests.kits.proxy.upstream import WORDS, Upstream
+from tests.packages import installed
 from tests.serve.conftest import Running
 
 EXAMPLE = ROOT / "examples" / "langfuse_prompts.py"
@@ -118,11 +118,9 @@ def langfuse() -> Iterator[Langfuse]:
     running.stop()
 
 
+@pytest.mark.timeout(300)
 def test_prompt_labels_are_chosen_and_scores_come_back(tmp_path: Path, langfuse: Langfuse) -> None:
-    try:
-        print("langfuse", importlib.metadata.version("langfuse"))
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("langfuse is not installed")
+    installed("langfuse")
     (tmp_path / "headway.toml").write_text(TOML)
     running, upstream = Running(tmp_path), Upstream()
 

@@ -6,7 +6,6 @@ LiteLLM runs in a process of its own. LITELLM_PYTHON names another Python whose 
 from __future__ import annotations
 
 import http.server
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 import pytest
 
 import headway
+from tests.packages import installed
 from tests.serve.conftest import Running, served
 
 __all__ = ["served"]
@@ -43,8 +43,8 @@ USAGE = (20, 10)
 @pytest.fixture
 def python() -> str:
     named = os.environ.get("LITELLM_PYTHON")
-    if named is None and importlib.util.find_spec("litellm") is None:
-        pytest.skip("litellm is not installed: `make setup-all` installs it")
+    if named is None:
+        installed("litellm")
     return named or sys.executable
 
 

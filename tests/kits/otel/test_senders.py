@@ -6,7 +6,6 @@ not installed skips its test by name.
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.kits.otel.test_door import TOML, Door
+from tests.packages import installed
 from tests.serve.conftest import Running
 
 _TWICE = """
@@ -93,10 +93,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def sent(running: Running, package: str, count: int, test: int) -> None:
-    try:
-        print(package, importlib.metadata.version(package))
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip(f"{package} is not installed")
+    installed(package)
     door = Door(running, test)
     done = subprocess.run(
         [sys.executable, "-c", SENDERS[package], running.url, door.keys["app"], str(count)],
