@@ -13,12 +13,12 @@ from headway.nouns import SOURCES, Candidate, Decision, ids
 from headway.observe.database import Connection, placeholders
 from headway.observe.rows import dumps
 
-INSERT = (
-    "INSERT INTO decisions (id, task_id, episode, step, at, text, state, candidate_set_id, probabilities, action, "
-    "propensity, policy_id, seed, config_id, exploration_id, source, role_id, key_id, draw, assigned_id, state_seq, "
-    "unit, position) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
-)
+COLUMNS = (
+    "id", "task_id", "episode", "step", "at", "text", "state", "candidate_set_id", "probabilities", "action",
+    "propensity", "policy_id", "seed", "config_id", "exploration_id", "source", "role_id", "key_id", "draw",
+    "assigned_id", "state_seq", "unit", "position",
+)  # fmt: skip
+INSERT = f"INSERT INTO decisions ({', '.join(COLUMNS)}) VALUES ({placeholders(COLUMNS)}) ON CONFLICT (id) DO NOTHING"
 TOGETHER = 64  # rows per statement
 _HEAD, _, _TAIL = INSERT.partition("VALUES ")
 _ROW, _, _TAIL = _TAIL.partition(" ON CONFLICT")

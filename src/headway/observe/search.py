@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.nouns import SOURCES, Decision, Outcome
-from headway.observe.database import Database, chunks, placeholders
+from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.rows import (
     DECISION_COLUMNS,
     DECISION_TABLES,
@@ -96,19 +96,16 @@ def find_decisions(
     )
 
 
-def stored_decisions(
-    database: Database, wanted: DecisionFilter, *, tasks: Sequence[str] = (), upto: int = _LAST, size: int = 1000
-) -> Iterator[Decision]:
-    """Matching decisions of these tasks, or of all, in the order of the store and in bounded memory."""
+def stored_rows(
+    database: Database, columns: str, wanted: DecisionFilter, *, tasks: Sequence[str], upto: int, size: int
+) -> Iterator[list[Row]]:
+    """Columns of decisions `d` and their present outcomes `s`, after the number: of these tasks, in bounded memory."""
     where, values = _conditions(wanted)
     if tasks:
         where += f" AND d.task_id IN (SELECT id FROM names WHERE kind = 'task' AND name IN ({placeholders(tasks)}))"
-    sql = (
-        f"SELECT {DECISION_COLUMNS} FROM {DECISION_TABLES} LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} "
-        f"WHERE d.seq <= ?{where} AND d.seq > ? ORDER BY d.seq LIMIT ?"
-    )
-    for page in database.pages(sql, (upto, *values, *tasks), after=0, size=size):
-        yield from map(decision_from_row, page)
+    sql = f"SELECT d.seq, {columns} FROM decisions d LEFT JOIN settled s ON s.decision = d.seq AND {_LIVE} "
+    sql += f"WHERE d.seq <= ?{where} AND d.seq > ? ORDER BY d.seq LIMIT ?"
+    return database.pages(sql, (upto, *values, *tasks), after=0, size=size)
 
 
 def all_decisions(database: Database, wanted: DecisionFilter) -> Iterator[tuple[Decision, Outcome]]:

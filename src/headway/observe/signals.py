@@ -73,8 +73,10 @@ NewSignal = tuple[bytes, str, float, str, str, float, str]  # subject, name, val
 
 def add_signals(connection: Connection, intern: Interner, signals: Sequence[NewSignal]) -> None:
     """Add signals to stored decisions; existing ones stay."""
+    names = {name: intern.name("signal", name) for name in dict.fromkeys(signal[1] for signal in signals)}
+    raters = {rater: intern.name("rater", rater) for rater in dict.fromkeys(signal[4] for signal in signals)}
     rows = [
-        (subject, intern.name("signal", name), value, label or None, intern.name("rater", rater), microseconds(at), key)
+        (subject, names[name], value, label or None, raters[rater], microseconds(at), key)
         for subject, name, value, label, rater, at, key in signals
     ]
     connection.executemany(
@@ -82,7 +84,7 @@ def add_signals(connection: Connection, intern: Interner, signals: Sequence[NewS
         "ON CONFLICT (subject, name_id, rater_id, key) DO NOTHING",
         rows,
     )
-    if linked := [subject for subject, name, _, label, *_ in signals if name == ATTEMPT and label]:
+    if ATTEMPT in names and (linked := [one[0] for one in signals if one[1] == ATTEMPT and one[3]]):
         fold_attempts(connection, linked)
 
 
@@ -141,15 +143,7 @@ _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 def given(database: Database, query: Query, task: str, *, several: bool = False) -> list[Given]:
     """Every live signal of a task, by draw; `several` selects signals with more than one rater."""
-    names: dict[int, str] = {}
-
-    def name(identifier: int) -> str:
-        known = names.get(identifier)
-        if known is None:
-            known = names[identifier] = database.query("SELECT name FROM names WHERE id = ?", (identifier,))[0][0]
-        return known
-
-    return signals_given(database, query.name_id("task", task), name, several=several)
+    return signals_given(database, query.name_id("task", task), query.frame(task).name, several=several)
 
 
 def signals_given(database: Database, task_id: int, name_of: Callable[[int], str], *, several: bool) -> list[Given]:

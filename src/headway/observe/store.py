@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice, repeat
 from typing import Any, TypeVar
 
 from headway.nouns import Decision, Detail, Ending, Signal, errors, ids
 from headway.observe.database import Connection, Database
 from headway.observe.details import change as change_details, checked, insert as insert_details, put as put_details
 from headway.observe.insert import (
+    COLUMNS,
     INSERT,
     TOGETHER,
     Interner,
@@ -320,6 +321,16 @@ class WriteTransaction:
 
     def add(self, decisions: Sequence[Decision], configs: Mapping[str, str]) -> list[Decision]:
         return self._store._put_decisions(self.connection, self.intern, ready(decisions), configs)
+
+    def add_columns(self, columns: Mapping[str, Iterable[Any]]) -> int:
+        """Store decisions from columns of their table, without those that are missing; the number of new ones."""
+        rows = zip(*(columns.get(name, repeat(None)) for name in COLUMNS), strict=False)
+        if self._store._database.engine == "sqlite":
+            return self.connection.executemany(INSERT, rows).rowcount
+        new = 0
+        while some := [*islice(rows, TOGETHER)]:  # one statement per row waits for the server each time
+            new += self.connection.execute(insert_many(len(some)), [*chain.from_iterable(some)]).rowcount
+        return new
 
     def add_details(self, decision: str, details: Sequence[Detail]) -> None:
         """Add details to a stored decision; existing details stay."""

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headway.kits.data import Format, Options, Problem, Record, detect as detect_among, read
+from headway.kits.data import (
+    Format,
+    Item,
+    Options,
+    Problem,
+    Record,
+    Records,
+    detect as detect_among,
+    read as read_items,
+)
 from headway.nouns.kit import catalogue
 
-__all__ = ["FORMATS", "Write", "detect", "problem", "records"]
+__all__ = ["FORMATS", "Write", "detect", "problem", "read", "records"]
 
 Write = Callable[..., Path]
 
@@ -18,6 +27,12 @@ FORMATS: dict[str, Format] = {form.name: form for form in catalogue().all_format
 
 def detect(path: Path) -> Format:
     return detect_among(path, list(FORMATS.values()))
+
+
+def read(path: Path, form: Format, options: Options) -> Iterator[Item]:
+    """Every item, records one by one."""
+    for item in read_items(path, form, options):
+        yield from item if isinstance(item, Records) else (item,)
 
 
 def records(path: Path, name: str = "", **options: Any) -> list[Record]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.kits.data import Options, Problem, Record, read
+from headway.kits.data import Options, Problem, Record
 from headway.kits.prompts import MUTATIONS
 from headway.nouns.errors import InvalidInput, UnknownName
 from headway.nouns.kit import catalogue
-from tests.kits.formats.reader import FORMATS, Write, detect, problem, records
+from tests.kits.formats.reader import FORMATS, Write, detect, problem, read, records
 
 
 def test_experiences_have_propensities_and_form_episodes(write: Write) -> None:

@@ -6,7 +6,8 @@
 
 files.py, text_files.py, parquet.py   the rows of a file: JSON lines, CSV, Parquet, also gzipped
 fields.py, records.py, formats.py     what a format reads of a row; kits add formats
-importer.py, store_records.py         a file into the store, each record once
+importer.py, intake.py                a file into the store, in columns
+record_keys.py, store_records.py      each record once
 exporter.py, export_files.py          decisions with their outcomes into a file, and a manifest
 training_rows.py                      the input of `learn` as a file
 copy_store.py                         a whole store into another, row for row
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from headway.kits.data.contract import format_contract as format_contract
     from headway.kits.data.exporter import ExportFilter as ExportFilter, export as export
     from headway.kits.data.fields import (
+        MOST_NAME as MOST_NAME,
+        MOST_TEXT as MOST_TEXT,
         Wrong as Wrong,
         checked_text as checked_text,
         fields_left as fields_left,
@@ -52,16 +55,14 @@ if TYPE_CHECKING:
         detect as detect,
         read as read,
     )
-    from headway.kits.data.importer import (
-        ImportReport as ImportReport,
-        RecordIntake as RecordIntake,
-        import_file as import_file,
-    )
+    from headway.kits.data.importer import ImportReport as ImportReport, import_file as import_file
+    from headway.kits.data.intake import RecordIntake as RecordIntake
     from headway.kits.data.records import (
         ImportedSignal as ImportedSignal,
         Options as Options,
         Problem as Problem,
         Record as Record,
+        Records as Records,
         Row as Row,
         Skipped as Skipped,
     )

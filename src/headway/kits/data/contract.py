@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from headway.kits.data.formats import Format
-from headway.kits.data.records import Options, Problem, Record, Skipped
+from headway.kits.data.formats import Format, Item
+from headway.kits.data.records import Options, Problem, Record, Records, Skipped
 from headway.nouns import errors
 
 _STRANGE: tuple[dict[str, Any], ...] = ({}, {"something": "else"}, {"id": None, "action": [], "reward": "much"})
@@ -35,8 +35,8 @@ def format_contract(
     for row in _STRANGE:
         assert isinstance(format.looks(dict(row)), bool), f"{format.name}.looks does not return a bool for {row}"
 
-    items = list(format.read(lines, given))
-    assert items == list(format.read([(number, dict(row)) for number, row in enumerate(rows, 1)], given)), (
+    items = list(_each(format.read(lines, given)))
+    assert items == list(_each(format.read([(number, dict(row)) for number, row in enumerate(rows, 1)], given))), (
         "a second reading gives a different result"
     )
     problems = [item for item in items if isinstance(item, Problem)]
@@ -46,6 +46,11 @@ def format_contract(
     for record in records:
         _is_record(record, len(rows))
     _survives(format, given)
+
+
+def _each(items: Iterable[Item]) -> Iterator[Record | Skipped | Problem]:
+    for item in items:
+        yield from item if isinstance(item, Records) else (item,)
 
 
 def _is_record(record: Record, count: int) -> None:
@@ -70,4 +75,4 @@ def _survives(format: Format, options: Options) -> None:
     for row in _STRANGE:
         with suppress(errors.InvalidInput):  # options that do not fit the file are refused as a whole
             for item in format.read([(1, dict(row))], options):
-                assert isinstance(item, (Record, Skipped, Problem)), f"{format.name} gives {item!r}"
+                assert isinstance(item, (Record, Records, Skipped, Problem)), f"{format.name} gives {item!r}"

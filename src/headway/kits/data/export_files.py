@@ -20,8 +20,9 @@ FORMATS = ("jsonl", "parquet", "csv")
 _GROUP_ROWS, GROUP_BYTES = 20_000, 8_000_000  # limits of a Parquet row group, whichever is reached first
 
 Record = dict[str, Any]
-Write = Callable[[Sequence[Record]], None]
-FormatWriter = Callable[[IO[str], Database, Counter[str]], Write]  # of a format that a kit adds
+Columns = dict[str, list[Any]]  # a value of each field per decision
+Write = Callable[[Columns], None]
+FormatWriter = Callable[[IO[str], Database, Counter[str]], Callable[[Sequence[Record]], None]]  # that a kit adds
 
 
 @contextmanager
@@ -52,7 +53,8 @@ def writing(
             yield write
     elif writer is not None:
         with path.open("w", encoding="utf-8", newline="") as file:
-            yield writer(file, database, left_out)
+            own = writer(file, database, left_out)
+            yield lambda page: own(_records(page))
     elif format in ("jsonl", "csv"):
         with path.open("w", encoding="utf-8", newline="") as file:
             yield _jsonl(file) if format == "jsonl" else _csv(file)
@@ -60,9 +62,13 @@ def writing(
         raise errors.InvalidInput(f"The format is {format!r}, expected one of {', '.join(FORMATS)}.", code="bad_format")
 
 
+def _records(page: Columns) -> list[Record]:
+    return [dict(zip(page, row, strict=True)) for row in zip(*page.values(), strict=True)]
+
+
 def _jsonl(file: IO[str]) -> Write:
-    def write(page: Sequence[Record]) -> None:
-        file.writelines(f"{dumps(record)}\n" for record in page)
+    def write(page: Columns) -> None:
+        file.writelines(f"{dumps(record)}\n" for record in _records(page))
 
     return write
 
@@ -71,8 +77,8 @@ def _csv(file: IO[str]) -> Write:
     rows = csv.writer(file)
     rows.writerow(_COLUMNS)
 
-    def write(page: Sequence[Record]) -> None:
-        rows.writerows([_cell(record[name]) for name in _COLUMNS] for record in page)
+    def write(page: Columns) -> None:
+        rows.writerows(zip(*(map(_cell, page[name]) for name in _COLUMNS), strict=True))
 
     return write
 
@@ -116,11 +122,9 @@ def _parquet(path: Path) -> Iterator[Write]:
                 file.write_table(arrow.concat_tables(waiting))
                 waiting.clear()
 
-        def write(page: Sequence[Record]) -> None:
-            rows = [
-                record | {name: dumps(record[name]) for name in ("state", "candidates", "details")} for record in page
-            ]
-            waiting.append(arrow.Table.from_pylist(rows, schema=schema))
+        def write(page: Columns) -> None:
+            texts = {name: list(map(dumps, page[name])) for name in ("state", "candidates", "details")}
+            waiting.append(arrow.Table.from_pydict(page | texts, schema=schema))
             if sum(map(len, waiting)) >= _GROUP_ROWS or sum(table.nbytes for table in waiting) >= GROUP_BYTES:
                 flush()
 

@@ -15,28 +15,36 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headway.files import open_regular
-from headway.kits.data.export_files import FORMATS, GROUP_BYTES, FormatWriter, Record, Write, replacing, writing
-from headway.kits.data.headway_format import as_text, having_details
-from headway.nouns import Decision, Progress, Source, errors, ids
-from headway.observe import STATUSES, Database, DecisionFilter, Query, stored_decisions
+import numpy as np
 
-__all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export", "records"]
+from headway.files import open_regular
+from headway.kits.data.export_files import (
+    FORMATS,
+    GROUP_BYTES,
+    Columns,
+    FormatWriter,
+    Record,
+    Write,
+    replacing,
+    writing,
+)
+from headway.kits.data.headway_format import as_text
+from headway.nouns import SOURCES, Progress, Source, errors, ids
+from headway.observe import STATUSES, Database, DecisionFilter, Query, decode_candidates, loads, stored_rows
+
+__all__ = ["FORMATS", "ExportFilter", "FormatWriter", "Write", "export"]
 
 MANIFEST_FORMAT = 1
-_PAGE = 1000
-
-# status, reward, clipped, weight, reward version, number of the row
-_Outcome = tuple[str, float | None, bool, float, str | None, int | None]
-_NOTHING: _Outcome = ("pending", None, False, 1.0, None, None)
+_PAGE = 2000
+_REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +91,7 @@ def export(
             replacing(path, overwrite=overwrite) as scratch,
             writing(scratch, format, writer, database, left_out) as write,
         ):
-            for page in _pages(records(database, query, wanted, details=writer is None)):
+            for page in _ExportReader(database, query, details=writer is None).pages(wanted):
                 write(page)
                 tally.add(page)
                 if progress is not None:
@@ -120,14 +128,13 @@ class _ExportTally:
         names = ("source", "task", "role", "status", "reward_version")
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in names}
 
-    def add(self, page: Sequence[Record]) -> None:
-        self.total += len(page)
-        self.first = self.first or page[0]["at"]
-        self.last = page[-1]["at"]
-        for record in page:
-            for name, counter in self.counts.items():
-                counter[record[name] or "none"] += 1
-            self.details += sum(map(len, record["details"].values()))
+    def add(self, page: Columns) -> None:
+        self.total += len(page["id"])
+        self.first = self.first or page["at"][0]
+        self.last = page["at"][-1]
+        for name, counter in self.counts.items():
+            counter.update([value or "none" for value in page[name]])
+        self.details += sum(len(by_name) for details in filter(None, page["details"]) for by_name in details.values())
 
     def manifest(self, left_out: Counter[str]) -> dict[str, Any]:
         return {
@@ -142,121 +149,171 @@ class _ExportTally:
 
 # -- reading
 
+_ROW = (
+    "d.id, d.task_id, d.episode, d.step, d.at, d.text, d.state, d.candidate_set_id, d.probabilities, d.action, "
+    "d.propensity, d.policy_id, d.seed, d.config_id, d.exploration_id, d.source, d.role_id, d.key_id, d.draw, "
+    "d.assigned_id, d.state_seq, d.unit, d.position, "
+    f"COALESCE(s.status, {STATUSES.index('pending')}), s.reward, COALESCE(s.clipped, 0), COALESCE(s.weight, 1.0), "
+    "s.version_id, s.seq"
+)
 
-def records(database: Database, query: Query, wanted: ExportFilter, *, details: bool = True) -> Iterator[Record]:
-    """One flat record per selected decision, in the order of the store, in bounded memory."""
-    chosen = DecisionFilter(since=wanted.since, until=wanted.until, role=wanted.role, source=wanted.source)
-    upto = int(database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
-    found = stored_decisions(database, chosen, tasks=wanted.tasks, upto=upto, size=_PAGE)
-    while decisions := list(islice(found, _PAGE)):
-        outcomes = _outcomes(database, [decision.seq for decision in decisions])
-        episodes = {
-            decision.situation.episode: _episode(decision)
-            for decision in decisions
-            if decision.situation.episode is not None
+
+class _ExportReader:
+    """Reads what is exported, column by column."""
+
+    def __init__(self, database: Database, query: Query, *, details: bool) -> None:
+        self._database, self._query, self._details = database, query, details
+        self._known: dict[str, dict[Any, Any]] = {}
+
+    def pages(self, wanted: ExportFilter) -> Iterator[Columns]:
+        """The selected decisions in the order of the store, a value of each field per decision, in bounded memory."""
+        chosen = DecisionFilter(since=wanted.since, until=wanted.until, role=wanted.role, source=wanted.source)
+        upto = int(self._database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
+        for rows in stored_rows(self._database, _ROW, chosen, tasks=wanted.tasks, upto=upto, size=_PAGE):
+            try:
+                page = self._columns(rows)
+            except (ValueError, TypeError, KeyError, IndexError, OverflowError, struct.error) as error:
+                for row in rows:
+                    self._query.decision(ids.text(row[1]))  # says which one is damaged, and how
+                raise errors.Damaged(
+                    f"A row from {rows[0][0]} to {rows[-1][0]} of the store is damaged: {error}.",
+                    code="store_damaged",
+                    hint="Run `headway doctor`; restore the store from a backup.",
+                ) from error
+            sizes = self._sizes([row[1] for row in rows])
+            start = 0
+            while start < len(rows):  # fewer together where details are large
+                stop, size = start + 1, sizes.get(rows[start][1], 0)
+                while stop < len(rows) and (size := size + sizes.get(rows[stop][1], 0)) <= GROUP_BYTES:
+                    stop += 1
+                some = {name: column[start:stop] for name, column in page.items()}
+                some["details"] = [
+                    as_text(self._query.all_details(ids.text(row[1]))) if row[1] in sizes else {}
+                    for row in rows[start:stop]
+                ]
+                yield some
+                start = stop
+
+    def _sizes(self, raw: Sequence[bytes]) -> dict[bytes, int]:
+        """The size of the details of these decisions, of those that have any."""
+        sql = "SELECT decision, SUM(length(data)) FROM details WHERE decision IN ({}) GROUP BY decision"
+        return {} if not self._details else dict(self._database.query_in(sql, raw))
+
+    def _columns(self, rows: Sequence[Sequence[Any]]) -> Columns:
+        (_, raw, task, episode, step, at, text, state, offered, chances, action, propensity, policy, seed, config,
+         exploration, source, role, key, draw, assigned, state_seq, unit, position, status, reward, clipped, weight,
+         version, settled) = map(list, zip(*rows, strict=True))  # fmt: skip
+        identifiers = list(map(ids.text, raw))
+        sets = self._found("candidate_sets", "body", offered, _offered)
+        policies = self._found("policies", "ref, hash", policy)
+        configs = self._found("configs", "hash, body", config, lambda digest, body: (digest, _encoder_of(body)))
+        episodes = self._found("episodes", "name", episode)
+        names = self._found("names", "name", [*task, *exploration, *role, *key, *assigned, *version])
+        signals = self._signals([*raw, *{one for one in episode if one is not None}])
+        if not (
+            min(action) >= 0
+            and 0.0 <= min(propensity) <= max(propensity) <= 1.0
+            and set(map(type, text)) <= {str}
+            and all(one is None or one >= 0 for one in step)
+        ):
+            raise ValueError("a value is none")
+        states = [{} if one == "{}" else loads(one) for one in state]
+        probabilities = [list(struct.unpack(f"<{len(one) // 8}d", one)) for one in chances]
+        if not all(
+            not one or len(one) == len(sets[place][0]) for one, place in zip(probabilities, offered, strict=True)
+        ):
+            raise ValueError("a probability is none")
+        return {
+            "id": identifiers,
+            "task": [names[one] for one in task],
+            "at": _times(at),
+            "text": text,
+            "state": states,
+            "episode": [episodes.get(one) for one in episode],
+            "step": step,
+            "role": [names[one] for one in role],
+            "candidates": [sets[place][0] for place in offered],
+            "probabilities": probabilities,
+            "action": [sets[place][1][one] for place, one in zip(offered, action, strict=True)],
+            "propensity": [one or None for one in propensity],
+            "policy": [policies[one][0] for one in policy],
+            "policy_hash": [policies[one][1] for one in policy],
+            "config_hash": [configs[one][0] for one in config],
+            "encoder": [configs[one][1] for one in config],
+            "exploration": [names[one] for one in exploration],
+            "seed": [one & 0xFFFFFFFFFFFFFFFF for one in seed],
+            "source": [SOURCES[one] for one in source],
+            "draw": [ids.text(one) if one else None for one in draw],
+            "unit": [ids.text(one) if one else None for one in unit],
+            "position": [one or 0 for one in position],
+            "assigned": [names.get(one) for one in assigned],
+            "state_seq": state_seq,
+            "key": [names[one] for one in key],
+            # the draw settles for its repeats, and the first attempt for the others
+            "status": [
+                STATUSES[one] if repeats is None else "repeats" if of is None else "attempt"
+                for one, repeats, of in zip(status, draw, unit, strict=True)
+            ],
+            "reward": reward,
+            "clipped": list(map(bool, clipped)),
+            "weight": weight,
+            "reward_version": [names.get(one) for one in version],
+            "settled": [None if STATUSES[one] == "pending" else seq for one, seq in zip(status, settled, strict=True)],
+            "signals": [signals.get(one, []) for one in raw],
+            "episode_signals": [signals.get(one, []) for one in episode],
         }
-        signals = _signals(database, [*(decision.id for decision in decisions), *episodes.values()])
-        detailed = having_details(database, [decision.id for decision in decisions]) if details else set()
-        for decision in decisions:
-            status, reward, clipped, weight, reward_version, settled = outcomes.get(decision.seq, _NOTHING)
-            of_episode = _episode(decision) if decision.situation.episode is not None else ""
-            yield _record(decision) | {
-                "status": _status(decision, status),
-                "reward": reward,
-                "clipped": clipped,
-                "weight": weight,
-                "reward_version": reward_version,
-                "settled": settled,
-                "signals": signals.get(decision.id, []),
-                "episode_signals": signals.get(of_episode, []),
-                "details": as_text(query.all_details(decision.id)) if ids.raw(decision.id) in detailed else {},
+
+    def _found(self, table: str, columns: str, values: Iterable[Any], of: Callable[..., Any] | None = None) -> Any:
+        """Interned values by their number."""
+        known = self._known.setdefault(table, {})
+        if len(known) > _REMEMBERED:
+            known.clear()
+        missing = {value for value in values if value is not None} - known.keys()
+        for number, *found in self._database.query_in(f"SELECT id, {columns} FROM {table} WHERE id IN ({{}})", missing):
+            known[number] = of(*found) if of is not None else found if len(found) > 1 else found[0]
+        return known
+
+    def _signals(self, subjects: Sequence[bytes]) -> dict[bytes, list[Record]]:
+        """Live signals by decision or episode."""
+        rows = list(
+            self._database.query_in(
+                "SELECT g.subject, g.name_id, g.value, g.label, g.rater_id, g.key, g.at FROM signals g "
+                "WHERE g.subject IN ({}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL ORDER BY g.seq",
+                subjects,
+            )
+        )
+        names = self._found("names", "name", [number for row in rows for number in (row[1], row[4])])
+        signals: dict[bytes, list[Record]] = {}
+        for (subject, name, value, label, rater, key, _), at in zip(
+            rows, _times([row[6] for row in rows]), strict=True
+        ):
+            row = {
+                "name": names[name],
+                "value": value,
+                "label": label or "",
+                "rater": names[rater],
+                "key": key,
+                "at": at,
             }
+            signals.setdefault(subject, []).append(row)
+        return signals
 
 
-def _record(decision: Decision) -> Record:
-    situation = decision.situation
-    return {
-        "id": decision.id,
-        "task": decision.task,
-        "at": _time(decision.at),
-        "text": situation.text,
-        "state": dict(situation.state),
-        "episode": situation.episode,
-        "step": situation.step,
-        "role": situation.role,
-        "candidates": [
-            {"name": candidate.name, **candidate.features} if candidate.features else candidate.name
-            for candidate in decision.candidates
-        ],
-        "probabilities": list(decision.probabilities),
-        "action": decision.action,
-        "propensity": decision.propensity or None,
-        "policy": decision.policy,
-        "policy_hash": decision.policy_hash,
-        "config_hash": decision.config_hash,
-        "encoder": decision.encoder,
-        "exploration": decision.exploration,
-        "seed": decision.seed,
-        "source": decision.source,
-        "draw": decision.draw_id or None,
-        "unit": decision.unit or None,
-        "position": decision.position,
-        "assigned": decision.assigned or None,
-        "state_seq": decision.state_seq,
-        "key": decision.key,
-    }
+def _offered(body: str) -> tuple[list[Any], list[str]]:
+    """Candidates as they are exported, and their names."""
+    candidates = decode_candidates(body)
+    return [{"name": one.name, **one.features} if one.features else one.name for one in candidates], [
+        one.name for one in candidates
+    ]
 
 
-def _status(decision: Decision, status: str) -> str:
-    """The draw settles for its repeats, and the first attempt for the others."""
-    return "attempt" if decision.draw_id and decision.unit else "repeats" if decision.draw_id else status
+def _encoder_of(config: str) -> str:
+    return str(loads(config).get("encoder", ""))
 
 
-def _episode(decision: Decision) -> str:
-    return ids.episode(decision.task, decision.situation.episode or "")
-
-
-def _outcomes(database: Database, seqs: Sequence[int]) -> dict[int, _Outcome]:
-    """The current outcome, by decision."""
-    outcomes: dict[int, _Outcome] = {}
-    for decision, code, reward, clipped, weight, version, seq in database.query_in(
-        "SELECT s.decision, s.status, s.reward, s.clipped, COALESCE(s.weight, 1.0), v.name, s.seq FROM settled s "
-        "JOIN names v ON v.id = s.version_id WHERE s.decision IN ({}) ORDER BY s.seq",
-        seqs,
-    ):
-        status = STATUSES[code]
-        place = None if status == "pending" else seq
-        outcomes[decision] = (status, reward, bool(clipped), weight, version, place)
-    return outcomes
-
-
-def _signals(database: Database, subjects: Sequence[str]) -> dict[str, list[Record]]:
-    """Live signals by decision or episode id."""
-    signals: dict[str, list[Record]] = {}
-    for subject, name, value, label, rater, key, at in database.query_in(
-        "SELECT g.subject, n.name, g.value, g.label, r.name, g.key, g.at FROM signals g "
-        "JOIN names n ON n.id = g.name_id JOIN names r ON r.id = g.rater_id "
-        "WHERE g.subject IN ({}) AND g.withdrawn_by IS NULL AND g.value IS NOT NULL ORDER BY g.seq",
-        map(ids.raw, subjects),
-    ):
-        row = {
-            "name": name, "value": value, "label": label or "", "rater": rater, "key": key, "at": _time(at / 1e6)
-        }  # fmt: skip
-        signals.setdefault(ids.text(subject), []).append(row)
-    return signals
-
-
-def _pages(rows: Iterable[Record]) -> Iterator[list[Record]]:
-    page: list[Record] = []
-    size = 0
-    for row in rows:
-        page.append(row)
-        size += sum(len(text) for by_name in row["details"].values() for text in by_name.values())
-        if len(page) == _PAGE or size > GROUP_BYTES:
-            yield page
-            page, size = [], 0
-    if page:
-        yield page
+def _times(microseconds: Sequence[int]) -> list[str]:
+    times: list[str] = np.datetime_as_string(np.array(microseconds, dtype="M8[us]"), unit="us").tolist()
+    return [f"{time}Z" for time in times]
 
 
 def _sha256(path: Path) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 from headway.nouns import Value, errors
 
-_MOST_TEXT = 1_000_000
-_MOST_NAME = 200
+MOST_TEXT = 1_000_000
+MOST_NAME = 200
 _MOST_VALUES = 10_000
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\Z")
 _MISSING = object()
@@ -108,7 +108,7 @@ def flag(row: Mapping[str, Any], path: str) -> bool | None:
     return value
 
 
-def text_of(row: Mapping[str, Any], path: str, *, optional: bool = False, most: int = _MOST_TEXT) -> str:
+def text_of(row: Mapping[str, Any], path: str, *, optional: bool = False, most: int = MOST_TEXT) -> str:
     value = _get(row, path)
     if value is _MISSING or value is None:
         if optional:
@@ -119,7 +119,7 @@ def text_of(row: Mapping[str, Any], path: str, *, optional: bool = False, most: 
     return checked_text(path, value, most)
 
 
-def checked_text(path: str, text: str, most: int = _MOST_TEXT) -> str:
+def checked_text(path: str, text: str, most: int = MOST_TEXT) -> str:
     if len(text) > most:
         raise Wrong(path, f"{path} has {len(text):,} characters, at most {most:,} are allowed.", "Shorten it.")
     if "\0" in text:
@@ -136,7 +136,7 @@ def name_of(row: Mapping[str, Any], path: str, *, optional: bool = False) -> str
     value = _get(row, path)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return text_of(row, path, optional=optional, most=_MOST_NAME)
+    return text_of(row, path, optional=optional, most=MOST_NAME)
 
 
 def moment(row: Mapping[str, Any], path: str, *, optional: bool = False) -> float | None:
@@ -186,8 +186,8 @@ def flat(values: Mapping[str, Any], path: str, *, left: list[str], words: bool =
     flattened: dict[str, Value] = {}
     for key, value in values.items():
         name = str(key)
-        if not name or len(name) > _MOST_NAME:
-            raise Wrong(path, f"{path} has the name {shown(key)}, expected 1 to {_MOST_NAME} characters.")
+        if not name or len(name) > MOST_NAME:
+            raise Wrong(path, f"{path} has the name {shown(key)}, expected 1 to {MOST_NAME} characters.")
         if value is None:
             continue
         if isinstance(value, dict):

@@ -15,13 +15,13 @@ from typing import Any
 
 from headway.kits.data.fields import Wrong
 from headway.kits.data.files import rows_of
-from headway.kits.data.records import Options, Problem, Record, Row, Skipped
+from headway.kits.data.records import Options, Problem, Record, Records, Row, Skipped
 from headway.nouns import errors
 
 VERSION = "1"  # of all readers: increase it when a reader interprets a line differently
 _SAMPLE = 50  # rows
 
-Item = Record | Skipped | Problem
+Item = Record | Records | Skipped | Problem  # a reader may give plain rows as columns
 Reader = Callable[[Iterable[Row | Problem], Options], Iterator[Item]]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from headway.kits.data.fields import Wrong, fields_left, finite, flat, integer, 
 from headway.kits.data.formats import Format, by_line
 from headway.kits.data.records import ImportedSignal, Options, Record
 from headway.nouns import SOURCES, Candidate, Detail, Value, errors, ids
-from headway.observe import Database, checked
+from headway.observe import checked
 
 _USED = (
     "id", "task", "at", "text", "state", "episode", "step", "role", "candidates", "probabilities", "action",
@@ -193,12 +193,6 @@ HEADWAY_FORMAT = Format(
     looks=looks_like_export,
     priority=10,
 )
-
-
-def having_details(database: Database, decisions: Sequence[str]) -> set[bytes]:
-    """Which of these decisions have details, as the bytes of their ids."""
-    rows = database.query_in("SELECT DISTINCT decision FROM details WHERE decision IN ({})", map(ids.raw, decisions))
-    return {bytes(row[0]) for row in rows}
 
 
 def as_text(details: Iterable[Detail]) -> dict[str, dict[str, str]]:

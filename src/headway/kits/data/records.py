@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Self
@@ -65,8 +65,63 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return {signal.name: signal.value for signal in self.signals}
 
 
+class Records(msgspec.Struct, array_like=True):
+    """Records as columns, a list for each field of `Record`: a block of a log is checked and stored without objects."""
+
+    line: list[int]
+    origin: list[str]
+    action: list[str]
+    candidates: list[tuple[Candidate, ...]]
+    text: list[str]
+    state: list[Mapping[str, Any]]
+    role: list[str]
+    episode: list[str | None]
+    step: list[int | None]
+    at: list[float | None]
+    probabilities: list[tuple[float, ...] | None]
+    source: list[Source]
+    signals: list[tuple[ImportedSignal, ...]]
+    ending: list[Ending | None]
+    schema: list[str]
+    ignored: list[tuple[str, ...]]
+    id: list[str]
+    idempotency_key: list[str]
+    task: list[str]
+    policy: list[str]
+    unit: list[str]
+    position: list[int]
+    details: list[tuple[Detail, ...]]
+    propensity: list[float | None]
+    place: list[int | None]
+    rest: list[str | None]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Self:
+        columns = map(list, zip(*map(msgspec.structs.astuple, records), strict=True))
+        return cls(*(columns if records else ([] for _ in cls.__struct_fields__)))
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Records]) -> Self:
+        columns = zip(*map(msgspec.structs.astuple, blocks or [cls.of([])]), strict=True)
+        return cls(*(list(chain.from_iterable(parts)) for parts in columns))
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self.record, range(len(self)))
+
+    def record(self, place: int) -> Record:
+        return Record(**{name: getattr(self, name)[place] for name in self.__struct_fields__})
+
+    def where(self, places: Sequence[int]) -> Records:
+        """Only these, in this order."""
+        columns = msgspec.structs.astuple(self)
+        return Records(*([column[place] for place in places] for column in columns))
+
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[list[str], list[Record]]).decode
+_decode = msgspec.msgpack.Decoder(tuple[list[str], list[int], Records]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,52 +166,19 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, records: Sequence[Record]) -> None:
-        empty = [msgspec.structs.replace(record, candidates=()) for record in records]
-        data = _encode(([encode_candidates(record.candidates).body for record in records], empty))
+    def write(self, records: Records) -> None:
+        sets = {id(candidates): candidates for candidates in records.candidates}
+        places = dict(zip(sets, range(len(sets)), strict=True))
+        bodies = [encode_candidates(candidates).body for candidates in sets.values()]
+        offered = [places[id(candidates)] for candidates in records.candidates]
+        data = _encode((bodies, offered, msgspec.structs.replace(records, candidates=[])))
         self._file.write(len(data).to_bytes(8, "little"))
         self._file.write(data)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Records]:
         self._file.seek(0)
         while head := self._file.read(8):
-            sets, records = _decode(self._file.read(int.from_bytes(head, "little")))
-            for candidates, record in zip(sets, records, strict=True):
-                msgspec.structs.force_setattr(record, "candidates", decode_candidates(candidates))
-                yield record
-
-
-class Repeats:
-    """Counts repeated contents in 8 bytes per distinct content: a million rows take 16 MB, not 100."""
-
-    __slots__ = ("_again", "_count", "_slots")
-
-    def __init__(self) -> None:
-        self._slots = array("Q", bytes(8 * 4096))
-        self._count = 0
-        self._again: dict[int, int] = {}
-
-    def next(self, content: bytes) -> int:
-        key = int.from_bytes(content[:8], "little") or 1
-        if not self._put(self._slots, key):
-            self._again[key] = self._again.get(key, 0) + 1
-            return self._again[key]
-        self._count += 1
-        if 3 * self._count > 2 * len(self._slots):
-            wider = array("Q", bytes(16 * len(self._slots)))
-            for slot in self._slots:
-                if slot:
-                    self._put(wider, slot)
-            self._slots = wider
-        return 0
-
-    @staticmethod
-    def _put(slots: array[int], key: int) -> bool:
-        mask = len(slots) - 1
-        place = key & mask
-        while slot := slots[place]:
-            if slot == key:
-                return False
-            place = (place + 1) & mask
-        slots[place] = key
-        return True
+            bodies, offered, records = _decode(self._file.read(int.from_bytes(head, "little")))
+            sets = [decode_candidates(body) for body in bodies]
+            records.candidates = [sets[place] for place in offered]
+            yield records

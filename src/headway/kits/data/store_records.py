@@ -1,24 +1,38 @@
 """Store imported records: each record once, with its origin; a batch completely or not at all.
 
-An id is derived from the task, the format and the identity of the row: its own id, else its whole content except the
-outcome (and a counter for repeated rows of a file). So importing a file again adds nothing, a file that has grown adds
-its new rows, and the next run completes an interrupted one. An outcome that was missing before is a late signal; any
+Importing a file again adds nothing, a file that has grown adds its new rows, and the next run completes an interrupted
+one (see `record_keys`). An outcome that was missing before is a late signal; any
 other change is a conflict, which is reported and not stored.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from functools import partial
+from itertools import repeat
+from typing import Any, Literal, NamedTuple
 
-from headway.kits.data.records import ImportedSignal, Record, Repeats
-from headway.nouns import ELSEWHERE, Decision, Signal, Situation, errors, ids
-from headway.observe import Database, Query, Store, WriteTransaction, dumps, encode_candidates, microseconds, request_of
+from headway.kits.data.record_keys import KeyedRecord, KeyedRecords, RecordKeys
+from headway.kits.data.records import ImportedSignal, Records
+from headway.nouns import ELSEWHERE, SOURCES, Decision, Signal, Situation, errors, ids
+from headway.observe import (
+    Database,
+    Interner,
+    Query,
+    Store,
+    WriteTransaction,
+    dumps,
+    encode_candidates,
+    microseconds,
+    request_of,
+)
 
-BATCH = 4000
+BATCH = 16_384
 BATCH_BYTES = 16 << 20  # of details
+_POLICY, _DATED, _UNDATED, _CONFIG = "elsewhere@0", "elsewhere", "elsewhere, undated", '{"encoder":""}'
 Fate = Literal["new", "same", "late", "conflict"]
 
 
@@ -52,12 +66,8 @@ class BatchResult:
     clashes: list[Clash] = field(default_factory=list)
 
 
-class _Keyed(NamedTuple):
-    record: Record
-    id: bytes
-    content: bytes
-    outcome: bytes
-    origin: str
+class _AlreadyStored(Exception):
+    """Of records that were taken for new ones."""
 
 
 class _StoredRow(NamedTuple):
@@ -77,60 +87,42 @@ class RecordWriter:
 
     def __init__(self, database: Database, query: Query, store: Store, origin: Origin) -> None:
         self._database, self._query, self._store, self._origin = database, query, store, origin
-        self._repeats = Repeats()
+        self._keys = RecordKeys(origin.task, origin.format, query.keyed_id)
+        self._new = True  # so far: what is new is not looked up first
 
-    def write(self, records: Sequence[Record]) -> BatchResult:
-        return self._process(records, write=True)
+    def write(self, records: Records) -> BatchResult:
+        keyed = self._keys.of(records)
+        look = any(records.episode) or len(set(keyed.ids)) < len(records)
+        while True:
+            with suppress(_AlreadyStored):
+                result, fresh, late = self._compared(keyed, look=look or not self._new)
+                self._write(keyed, fresh, late, result)
+                return result
+            self._new = False
 
-    def preview(self, records: Sequence[Record]) -> BatchResult:
-        return self._process(records, write=False)
+    def preview(self, records: Records) -> BatchResult:
+        return self._compared(self._keys.of(records), look=True)[0]
 
     # -- compare
 
-    def _process(self, records: Sequence[Record], *, write: bool) -> BatchResult:
-        keyed = [self._key(record) for record in records]
-        known = self._known([row.id for row in keyed])
-        result, fresh, late = BatchResult(), list[_Keyed](), list[_Keyed]()
-        for row in keyed:
-            before = known.get(row.id)
-            fate: Fate = "new"
-            if before is not None:
-                fate = self._compare(row, before, result)
+    def _compared(self, keyed: KeyedRecords, *, look: bool) -> tuple[BatchResult, list[int], list[int]]:
+        """The result, and the places of new records and of late outcomes; without a `look`, all are taken for new."""
+        if not look:
+            count = len(keyed.ids)
+            return BatchResult(["new"] * count), list(range(count)), []
+        known = self._known(keyed.ids)
+        result, fresh, late = BatchResult(), list[int](), list[int]()
+        for place, identifier in enumerate(keyed.ids):
+            before = known.get(identifier)
+            fate = "new" if before is None else self._compare(keyed, place, before, result)
             if fate == "new":
-                fresh.append(row)
-                known[row.id] = _StoredRow(row.content, row.outcome, self._origin.file, row.record.line)
+                fresh.append(place)
+                line = keyed.records.line[place]
+                known[identifier] = _StoredRow(keyed.contents[place], keyed.outcomes[place], self._origin.file, line)
             elif fate == "late":
-                late.append(row)
+                late.append(place)
             result.fates.append(fate)
-        if write:
-            self._write(keyed, fresh, late, result)
-        return result
-
-    def _key(self, record: Record) -> _Keyed:
-        fields = [
-            record.text, record.state, record.role, record.episode, record.step, record.at, record.action,
-            encode_candidates(record.candidates).body, record.probabilities, record.source,
-        ]  # fmt: skip
-        content = _hash(dumps(fields).encode())
-        signals = sorted(
-            (signal.name, signal.rater, signal.key, signal.value, signal.label) for signal in record.signals
-        )
-        details = sorted((detail.kit, detail.name, _hash(detail.data).hex()) for detail in record.details)
-        outcome = _hash(dumps([signals, record.ending, details] if details else [signals, record.ending]).encode())
-        if record.id:
-            return _Keyed(record, ids.raw(record.id), content, outcome, record.origin)
-        if record.idempotency_key:
-            identifier = self._query.keyed_id(record.task or self._origin.task, "", record.idempotency_key)
-            return _Keyed(record, ids.raw(identifier), content, outcome, record.origin or record.idempotency_key)
-        identity = f"id\0{record.origin}" if record.origin else f"row\0{content.hex()}\0{self._repeats.next(content)}"
-        task = record.task or self._origin.task
-        raw = bytearray(
-            hashlib.blake2b(
-                f"{task}\0{self._origin.format}\0{identity}".encode(), digest_size=16, person=b"headway-import"
-            ).digest()
-        )
-        raw[6], raw[8] = 0x80 | raw[6] & 0x0F, 0x80 | raw[8] & 0x3F  # UUID version 8: a custom format
-        return _Keyed(record, bytes(raw), content, outcome, record.origin)
+        return result, fresh, late
 
     def _known(self, raw_ids: Sequence[bytes]) -> dict[bytes, _StoredRow]:
         known: dict[bytes, _StoredRow] = {}
@@ -145,7 +137,10 @@ class RecordWriter:
                 known[bytes(raw)] = _StoredRow(bytes(content), bytes(outcome), file, line)
         return known
 
-    def _compare(self, row: _Keyed, before: _StoredRow, result: BatchResult) -> Fate:
+    def _compare(self, keyed: KeyedRecords, place: int, before: _StoredRow, result: BatchResult) -> Fate:
+        if (before.content, before.outcome) == (keyed.contents[place], keyed.outcomes[place]):
+            return "same"
+        row = keyed.row(place)
         record = row.record
         if before.content is None:  # decided here, not imported
             stored = self._query.decision(ids.text(row.id))
@@ -159,8 +154,6 @@ class RecordWriter:
             message = f"{_named(row)} is already stored from {where}, with other content{changed}."
             result.clashes.append(Clash(record.line, row.origin, message))
             return "conflict"
-        if before.outcome == row.outcome:
-            return "same"
         other = self._contradicted(row)
         if other:
             result.clashes.append(
@@ -169,7 +162,7 @@ class RecordWriter:
             return "conflict"
         return "late"
 
-    def _changed(self, row: _Keyed) -> str:
+    def _changed(self, row: KeyedRecord) -> str:
         """Which parts differ, for the message."""
         stored = self._query.find(ids.text(row.id))
         if stored is None:  # both rows are in this file, and the first is not stored yet
@@ -186,7 +179,7 @@ class RecordWriter:
         names = [name for name, differs in parts.items() if differs]
         return f" ({', '.join(names)})" if names else ""
 
-    def _contradicted(self, keyed: _Keyed) -> str:
+    def _contradicted(self, keyed: KeyedRecord) -> str:
         """Describes a stored signal or detail that differs from the row; empty if the row only adds to them."""
         stored = {
             (row.name, row.rater): row for row in self._query.signals(ids.text(keyed.id)) if row.value is not None
@@ -203,69 +196,115 @@ class RecordWriter:
 
     # -- write
 
-    def _write(
-        self, keyed: Sequence[_Keyed], fresh: Sequence[_Keyed], late: Sequence[_Keyed], result: BatchResult
-    ) -> None:
+    def _write(self, keyed: KeyedRecords, fresh: list[int], late: Sequence[int], result: BatchResult) -> None:
         try:
             if fresh:
-                self._store.together(lambda transaction: self._insert(transaction, fresh))
+                new = keyed if len(fresh) == len(keyed.ids) else keyed.where(fresh)
+                self._store.together(lambda transaction: self._insert(transaction, new))
         except errors.Conflict:
             # One row conflicts (its step is taken, or its episode has ended): find it.
-            for row in fresh:
-                self._write_one(row, keyed, result)
-        for row in late:
-            self._store.together(lambda transaction, row=row: self._add_late(transaction, row))  # type: ignore[misc]
+            for place in fresh:
+                self._write_one(keyed, place, result)
+        for place in late:
+            self._store.together(partial(self._add_late, row=keyed.row(place)))
 
-    def _write_one(self, row: _Keyed, keyed: Sequence[_Keyed], result: BatchResult) -> None:
+    def _write_one(self, keyed: KeyedRecords, place: int, result: BatchResult) -> None:
         try:
-            self._store.together(lambda transaction: self._insert(transaction, [row]))
+            self._store.together(lambda transaction: self._insert(transaction, keyed.where([place])))
         except errors.HeadwayError as error:
             if not isinstance(error, errors.Conflict):
                 raise
-            result.fates[next(place for place, other in enumerate(keyed) if other is row)] = "conflict"
-            result.clashes.append(Clash(row.record.line, row.origin, error.message))
+            result.fates[place] = "conflict"
+            result.clashes.append(Clash(keyed.records.line[place], keyed.origins[place], error.message))
 
-    def _insert(self, transaction: WriteTransaction, fresh: Sequence[_Keyed]) -> None:
-        transaction.add([self._decision(row) for row in fresh], {ELSEWHERE: '{"encoder":""}'})
+    def _insert(self, transaction: WriteTransaction, keyed: KeyedRecords) -> None:
+        records = keyed.records
+        if any(records.episode):
+            rows = [keyed.row(place) for place in range(len(records))]
+            transaction.add([self._decision(row) for row in rows], {ELSEWHERE: _CONFIG})
+        elif transaction.add_columns(self._columns(keyed, transaction.intern)) < len(records):
+            raise _AlreadyStored
         import_id = self._import(transaction)
-        for row in fresh:
-            if row.record.details:
-                transaction.add_details(ids.text(row.id), row.record.details)
+        for raw, details in zip(keyed.ids, records.details, strict=True):
+            if details:
+                transaction.add_details(ids.text(raw), details)
         transaction.add_signals(
             [
-                (row.id, signal.name, signal.value, signal.label, signal.rater, self._at(row, signal), signal.key)
-                for row in fresh
-                for signal in row.record.signals
+                (raw, signal.name, signal.value, signal.label, signal.rater, self._at(at, signal), signal.key)
+                for raw, at, signals in zip(keyed.ids, records.at, records.signals, strict=True)
+                for signal in signals
             ]
         )
+        columns = (keyed.ids, repeat(import_id), records.line, keyed.origins, keyed.contents, keyed.outcomes,
+                   records.rest, records.place)  # fmt: skip
         transaction.connection.executemany(
             "INSERT INTO imported (decision, import_id, line, origin, content, outcome, rest, place) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (decision) DO UPDATE SET import_id = excluded.import_id, "
             "line = excluded.line, content = excluded.content, outcome = excluded.outcome, rest = excluded.rest, "
             "place = excluded.place",
-            [
-                (row.id, import_id, record.line, row.origin, row.content, row.outcome, record.rest, record.place)
-                for row, record in ((row, row.record) for row in fresh)
-            ],
+            sorted(zip(*columns, strict=False)),  # neighbours in the index follow one another
         )
-        for row in fresh:
-            if row.record.ending is not None and row.record.episode is not None:
-                self._end(transaction, row)
+        for place, ending in enumerate(records.ending):
+            if ending is not None and records.episode[place] is not None:
+                self._end(transaction, keyed.row(place))
 
-    def _at(self, row: _Keyed, signal: ImportedSignal | None = None) -> float:
+    def _columns(self, keyed: KeyedRecords, intern: Interner) -> dict[str, Iterable[Any]]:
+        """The table of decisions."""
+        records = keyed.records
+        sets = {id(one): encode_candidates(one) for one in {id(one): one for one in records.candidates}.values()}
+        set_ids = {place: intern.candidate_set(offered.digest, offered.body) for place, offered in sets.items()}
+        places = list(map(id, records.candidates))
+        taken = [sets[place].names.index(action) for place, action in zip(places, records.action, strict=True)]
+        chances = [one or () for one in records.probabilities]
+        units = [ids.raw(unit) if unit else None for unit in records.unit]
+
+        def numbers(kind: str, names: Iterable[str]) -> Iterator[int]:
+            names = list(names)
+            known = {name: intern.name(kind, name) for name in dict.fromkeys(names)}
+            return map(known.__getitem__, names)
+
+        policies = [policy or _POLICY for policy in records.policy]
+        policy_ids = {policy: intern.policy(policy, "") for policy in dict.fromkeys(policies)}
+        return {
+            "id": keyed.ids,
+            "task_id": numbers("task", [task or self._origin.task for task in records.task]),
+            "step": records.step,
+            "at": [round(self._at(at) * 1e6) for at in records.at],
+            "text": records.text,
+            "state": map(dumps, records.state),
+            "candidate_set_id": [set_ids[place] for place in places],
+            "probabilities": [struct.pack(f"<{len(some)}d", *some) for some in chances],
+            "action": taken,
+            "propensity": [
+                some[place] if some else logged or 0.0
+                for some, place, logged in zip(chances, taken, records.propensity, strict=True)
+            ],
+            "policy_id": [policy_ids[policy] for policy in policies],
+            "seed": repeat(0),
+            "config_id": repeat(intern.config(ELSEWHERE, _CONFIG)),
+            "exploration_id": numbers("exploration", [_UNDATED if at is None else _DATED for at in records.at]),
+            "source": map(SOURCES.index, records.source),
+            "role_id": numbers("role", records.role),
+            "key_id": repeat(intern.name("key", self._origin.key)),
+            "draw": [None if ids.is_episode(unit) else raw for unit, raw in zip(records.unit, units, strict=True)],
+            "state_seq": repeat(0),
+            "unit": units,
+            "position": [position or None for position in records.position],
+        }
+
+    def _at(self, at: float | None, signal: ImportedSignal | None = None) -> float:
         """When the decision was made, or when a signal came, as far as the file says."""
-        of_signal = None if signal is None else signal.at
-        at = row.record.at if of_signal is None else of_signal
+        at = at if signal is None or signal.at is None else signal.at
         return self._origin.at if at is None else at
 
-    def _end(self, transaction: WriteTransaction, row: _Keyed) -> None:
+    def _end(self, transaction: WriteTransaction, row: KeyedRecord) -> None:
         transaction.connection.execute(
             "UPDATE episodes SET ending = ?, ended_at = ? WHERE ending IS NULL AND id = "
             "(SELECT episode FROM decisions WHERE id = ?)",
-            (row.record.ending, microseconds(self._at(row)), row.id),
+            (row.record.ending, microseconds(self._at(row.record.at)), row.id),
         )
 
-    def _add_late(self, transaction: WriteTransaction, row: _Keyed) -> None:
+    def _add_late(self, transaction: WriteTransaction, row: KeyedRecord) -> None:
         decision = self._decision(row)
         held = {
             (name, rater)
@@ -297,7 +336,7 @@ class RecordWriter:
             ).fetchone()
         return int(row[0])
 
-    def _decision(self, row: _Keyed) -> Decision:
+    def _decision(self, row: KeyedRecord) -> Decision:
         record = row.record
         chosen = record.propensity or 0.0
         if record.probabilities is not None:
@@ -318,13 +357,13 @@ class RecordWriter:
             probabilities=record.probabilities or (),
             action=record.action,
             propensity=chosen,
-            policy=record.policy or "elsewhere@0",
+            policy=record.policy or _POLICY,
             policy_hash="",
             config_hash=ELSEWHERE,
             encoder="",
-            exploration="elsewhere" if record.at is not None else "elsewhere, undated",
+            exploration=_DATED if record.at is not None else _UNDATED,
             seed=0,
-            at=round(self._at(row) * 1e6) / 1e6,
+            at=round(self._at(record.at) * 1e6) / 1e6,
             source=record.source,
             draw_id="" if ids.is_episode(record.unit) else record.unit,
             unit=record.unit,
@@ -340,9 +379,5 @@ def _signal(signal: ImportedSignal, subject: str, at: float) -> Signal:
     )  # fmt: skip
 
 
-def _named(row: _Keyed) -> str:
+def _named(row: KeyedRecord) -> str:
     return f"the row {row.origin!r}" if row.origin else "the same row"
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()

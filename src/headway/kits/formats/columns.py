@@ -10,19 +10,23 @@ so that a missing probability is never assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from math import isfinite
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import chain, groupby, islice
+from math import inf, isfinite
+from typing import Any, cast
 
 import msgspec
 
 from headway.kits.data import (
+    MOST_NAME,
+    MOST_TEXT,
     Format,
     ImportedSignal,
     Options,
     Problem,
-    Record,
+    Records,
     Row,
     Wrong,
     checked_text,
@@ -41,25 +45,29 @@ ROLES = (
 )  # fmt: skip
 UNKNOWN = "unknown"
 _Fields = Mapping[Any, Any]
-_HEAD = 1000  # rows that are read to find the columns
+_NAMES = ("id", "idempotency_key", "role", "episode", "source")
+_ABSENT: Mapping[str, Any] = {
+    "ending": None, "schema": "", "id": "", "task": "", "policy": "", "unit": "", "position": 0, "details": (),
+    "propensity": None, "place": None, "rest": None,
+}  # fmt: skip
+_TOGETHER = 2000  # rows that are read at once; the first show which columns there are
+_MOST_ACTION = 2000  # characters
+_EXACT = 2**53  # below, every whole number is a float
+_TEXTS, _NUMBERS = {str, type(None)}, {float, type(None)}
 
 
-def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Record | Problem]:
+def read_columns(rows: Iterable[Row | Problem], options: Options) -> Iterator[Records | Problem]:
     stream = iter(rows)
-    first = list(islice(stream, _HEAD))
-    names = dict.fromkeys(name for item in first if not isinstance(item, Problem) for name in item[1])
-    plan = _Plan(_mapping(list(names), options), options.candidates) if names else None
-    for item in chain(first, stream):
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, row = item
-        if plan is None:
-            plan = _Plan(_mapping(list(row), options), options.candidates)
-        try:
-            yield plan.record(line, row)
-        except Wrong as wrong:
-            yield Problem(line, wrong.field, wrong.message, wrong.cure)
+    plan: _Plan | None = None
+    while items := list(islice(stream, _TOGETHER)):
+        good = [item for item in items if not isinstance(item, Problem)]
+        if plan is None and good:
+            plan = _Plan(_mapping(list(dict.fromkeys(chain.from_iterable(row for _, row in good))), options), options)
+        for unreadable, some in groupby(items, lambda item: isinstance(item, Problem)):
+            if unreadable:
+                yield from cast("Iterator[Problem]", some)
+            elif plan is not None:
+                yield from plan.read(cast("list[Row]", list(some)))
 
 
 def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
@@ -98,7 +106,7 @@ def _mapping(columns: Sequence[str], options: Options) -> dict[str, str]:
 class _Plan:
     """The meaning of every column, computed once for all rows."""
 
-    def __init__(self, mapping: Mapping[str, str], candidates: tuple[str, ...]) -> None:
+    def __init__(self, mapping: Mapping[str, str], options: Options) -> None:
         self._column: dict[Any, str] = dict(mapping)  # ours → theirs; a row has no field None
         # The name of a column in messages: the column, and our name if it differs.
         self._label = {ours: ours if ours == theirs else f"{theirs} ({ours})" for ours, theirs in mapping.items()}
@@ -109,41 +117,92 @@ class _Plan:
             if ours in ("reward", "failed") or ours.startswith("signal.")
         ]
         self._used = frozenset(mapping.values())
-        self._default = candidates
+        self._default = options.candidates
         self._sets: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
         self._known: dict[object, tuple[tuple[Candidate, ...], tuple[float, ...] | None]] = {}
 
-    def record(self, line: int, row: _Fields) -> Record:
-        action = self._text(row, "action")
-        if not 0 < len(action) <= 2000:
-            field = self._label["action"]
-            raise Wrong(field, f"{field} is {shown(action)}, expected 1 to 2,000 characters.")
-        left: list[str] = []
-        candidates, probabilities = self._chances(row, action)
-        values = {ours: row[theirs] for ours, theirs in self._state if row.get(theirs) is not None}
-        at = self._moment(row)
-        signals = []
+    def read(self, rows: Sequence[Row]) -> Iterator[Records | Problem]:
+        """These rows as columns; where one is wrong, its half of them is read again."""
+        try:
+            yield self._records([line for line, _ in rows], [row for _, row in rows])
+        except Wrong as wrong:
+            if len(rows) == 1:
+                yield Problem(rows[0][0], wrong.field, wrong.message, wrong.cure)
+                return
+            yield from self.read(rows[: len(rows) // 2])
+            yield from self.read(rows[len(rows) // 2 :])
+
+    def _records(self, lines: list[int], rows: Sequence[_Fields]) -> Records:
+        action = self._texts(rows, "action", self._text, MOST_TEXT)
+        for name in action if not all(action) or max(map(len, action)) > _MOST_ACTION else ():
+            if not 0 < len(name) <= _MOST_ACTION:
+                field = self._label["action"]
+                raise Wrong(field, f"{field} is {shown(name)}, expected 1 to 2,000 characters.")
+        chances = self._chances(rows, action)
+        states = [{ours: row[theirs] for ours, theirs in self._state if row.get(theirs) is not None} for row in rows]
+        left: list[list[str]] = [[] for _ in rows]
+        at = self._numbers(rows, "at", self._moment, 1e11)
+        signals: list[tuple[ImportedSignal, ...]] = [()] * len(rows)
         for name, ours in self._signals:
-            value = self._number(row, ours)
-            if value is not None:
-                signals.append(ImportedSignal(name=name, value=value, at=at))
-        return Record(
-            line=line,
-            origin=self._name(row, "id"),
-            idempotency_key=self._name(row, "idempotency_key"),
+            for place, value in enumerate(self._numbers(rows, ours, partial(self._number, ours=ours))):
+                if value is not None:
+                    signals[place] += (ImportedSignal(name=name, value=value, at=at[place]),)
+        return Records(
+            line=lines,
+            origin=self._texts(rows, "id", self._name, MOST_NAME),
+            idempotency_key=self._texts(rows, "idempotency_key", self._name, MOST_NAME),
             action=action,
-            candidates=candidates,
-            text=self._text(row, "text"),
-            state=flat(values, "state", left=left, words=True) if values else {},
-            role=self._name(row, "role"),
-            episode=self._name(row, "episode") or None,
-            step=self._step(row),
+            candidates=[candidates for candidates, _ in chances],
+            text=self._texts(rows, "text", self._text, MOST_TEXT),
+            state=[
+                flat(values, "state", left=more, words=True) if values else {}
+                for values, more in zip(states, left, strict=True)
+            ],
+            role=self._texts(rows, "role", self._name, MOST_NAME),
+            episode=[name or None for name in self._texts(rows, "episode", self._name, MOST_NAME)],
+            step=[self._step(row) for row in rows],
             at=at,
-            probabilities=probabilities,
-            source=_source(self._name(row, "source")),
-            signals=tuple(signals),
-            ignored=(*left, *[name for name in row if name not in self._used and row[name] is not None]),
+            probabilities=[probabilities for _, probabilities in chances],
+            source=list(map(_source, self._texts(rows, "source", self._name, MOST_NAME))),
+            signals=signals,
+            ignored=[
+                (*more, *[name for name in row if name not in self._used and row[name] is not None])
+                for row, more in zip(rows, left, strict=True)
+            ],
+            **{name: [none] * len(rows) for name, none in _ABSENT.items()},
         )
+
+    def _texts(self, rows: Sequence[_Fields], ours: str, one: Callable[[_Fields, str], str], most: int) -> list[str]:
+        """A column of texts: checked as a whole, or by `one` each if there is anything but short and plain texts."""
+        theirs = self._column.get(ours)
+        if theirs is None:
+            return [""] * len(rows)
+        column = [row.get(theirs) for row in rows]
+        if set(map(type, column)) <= _TEXTS:
+            texts = [text or "" for text in column]
+            whole = "".join(texts)
+            with suppress(UnicodeEncodeError):  # half of a surrogate pair
+                whole.encode()
+                if "\0" not in whole and max(map(len, texts)) <= most:
+                    return texts
+        return [one(row, ours) for row in rows]
+
+    def _numbers(
+        self, rows: Sequence[_Fields], ours: str, one: Callable[[_Fields], float | None], below: float = inf
+    ) -> list[float | None]:
+        """A column of numbers: checked as a whole, or by `one` each if there is anything but finite numbers."""
+        theirs = self._column.get(ours)
+        if theirs is None:
+            return [None] * len(rows)
+        column: list[Any] = [row.get(theirs) for row in rows]
+        kinds = set(map(type, column))
+        if kinds == {int} and -_EXACT < min(column) <= max(column) < _EXACT:
+            column, kinds = list(map(float, column)), {float}
+        if kinds <= _NUMBERS:
+            given = [value for value in column if value is not None]
+            if not given or (isfinite(sum(given)) and (below == inf or 0.0 <= min(given) <= max(given) < below)):
+                return column
+        return [one(row) for row in rows]
 
     def _text(self, row: _Fields, ours: str) -> str:
         value = row.get(self._column.get(ours))
@@ -190,21 +249,27 @@ class _Plan:
         field = self._label["step"]
         return integer({field: value}, field, words=True)
 
-    def _chances(self, row: _Fields, action: str) -> tuple[tuple[Candidate, ...], tuple[float, ...] | None]:
+    def _chances(
+        self, rows: Sequence[_Fields], actions: Sequence[str]
+    ) -> list[tuple[tuple[Candidate, ...], tuple[float, ...] | None]]:
         """The candidates and their probabilities, remembered: a log has few different ones."""
-        listed, propensity = row.get(self._column.get("candidates")), row.get(self._column.get("propensity"))
-        asked = tuple(listed) if type(listed) is list else listed
-        try:
-            known = self._known.get((asked, action, propensity))
-        except TypeError:  # a list in a list: `_candidates` says what is wrong
-            known = None
-        if known is None:
-            candidates = self._candidates(row, action)
-            known = candidates, self._probabilities(row, candidates, action)
-            if len(self._known) > 4096:
-                self._known.clear()
-            self._known[asked, action, propensity] = known
-        return known
+        listed, propensity = self._column.get("candidates"), self._column.get("propensity")
+        known, chances = self._known, []
+        for row, action in zip(rows, actions, strict=True):
+            asked = row.get(listed)
+            key = (tuple(asked) if type(asked) is list else asked, action, row.get(propensity))
+            try:
+                found = known.get(key)
+            except TypeError:  # a list in a list: `_candidates` says what is wrong
+                found = None
+            if found is None:
+                candidates = self._candidates(row, action)
+                found = candidates, self._probabilities(row, candidates, action)
+                if len(known) > 4096:
+                    known.clear()
+                known[key] = found
+            chances.append(found)
+        return chances
 
     def _candidates(self, row: _Fields, action: str) -> tuple[Candidate, ...]:
         """The candidates of the row, else those of the caller, else only the chosen action."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headway.kits.data import Origin, Record, RecordIntake, RecordWriter, Wrong
+from headway.kits.data import Origin, Record, RecordIntake, Records, RecordWriter, Wrong
 from headway.kits.otel.conventions import (
     EVALUATION,
     EvaluationEvent,
@@ -98,7 +98,7 @@ def ingest(
         except (Wrong, errors.HeadwayError) as wrong:
             report.refused[f"{wrong.message} {getattr(wrong, 'hint', '') or ''}".strip()] += 1
             continue
-        taken = intake.taken(made)
+        taken = intake.record(made)
         if isinstance(taken, Record) and records.setdefault(identifier, taken) == taken:
             continue
         if isinstance(taken, Record):
@@ -122,11 +122,11 @@ def _store(project: Project, records: Sequence[Record], key: str, report: Ingest
     writer = RecordWriter(project.database, project.query, project.store, origin)
     for place in range(0, len(fresh), _BATCH):
         batch = fresh[place : place + _BATCH]
-        fates = writer.write(batch).fates
+        fates = writer.write(Records.of(batch)).fates
         again = [record for record, fate in zip(batch, fates, strict=True) if fate == "conflict"]
         fates = [fate for fate in fates if fate != "conflict"]
         # another request may have stored the same span in the meantime
-        fates += writer.preview(again).fates if again else []
+        fates += writer.preview(Records.of(again)).fates if again else []
         report.fates.update(fate for fate in fates if fate != "conflict")
         if clashes := fates.count("conflict"):
             report.refused[_CLASH] += clashes
