@@ -308,9 +308,11 @@ def main() -> None:
             of_size(count, Path(folder), figures, ratios, watched=min(sizes[-1], HUGE))
     postgresql(figures)
     small, large = (f"{count:.0e}".replace("+0", "") for count in (sizes[-2], sizes[-1]))
-    for name in ("import", "settle", "learn", "prove"):
-        growth = figures[f"{name}_{large}_cpu_s"] / figures[f"{name}_{small}_cpu_s"]
-        figures[f"{name}_exponent"] = math.log(growth) / math.log(sizes[-1] / sizes[-2])
+    steps = [name.removesuffix(f"_{large}_cpu_s") for name in figures if name.endswith(f"_{large}_cpu_s")]
+    for name in steps:
+        if (before := figures.get(f"{name}_{small}_cpu_s")) is not None:
+            growth = figures[f"{name}_{large}_cpu_s"] / before
+            figures[f"{name}_exponent"] = math.log(growth) / math.log(sizes[-1] / sizes[-2])
     finish("scale", figures, ratios, packages=("pyarrow",), as_json=options.json)
 
 

@@ -78,11 +78,7 @@ if TYPE_CHECKING:
         seal as seal,
     )
     from headway.observe.history import config_changes as config_changes, first_decision as first_decision
-    from headway.observe.insert import (
-        Interner as Interner,
-        encode_candidates as encode_candidates,
-        request_of as request_of,
-    )
+    from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
     from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there
     from headway.observe.keys import (
         PREFIX as PREFIX,

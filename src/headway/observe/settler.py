@@ -10,22 +10,24 @@ Water marks are sequence numbers of the store, never ids or times: clients suppl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headway.nouns import Decision, Outcome, Progress, ids
-from headway.observe.database import Connection, Database, Row, chunks, placeholders
+from headway.observe.database import Connection, Database, chunks, placeholders
+from headway.observe.insert import Interner
 from headway.observe.query import Query
 from headway.observe.rows import STATUSES, microseconds
 from headway.observe.signals import Given, expire, signals_given
 from headway.observe.units import whole_signals
 
+_Draw = tuple[int, int, bytes, bytes | None]  # number, time, id, episode
 Judge = Callable[[int, Mapping[str, float], float], Outcome]  # (decision seq, live signals, age in seconds)
 Agree = Callable[[Sequence[Given]], Mapping[int, tuple[Mapping[str, float], float]]]  # → values and weight per draw
-_PAGE = 4000
+_PAGE, _NEVER = 4000, 2**62
 _PENDING = STATUSES.index("pending")
-_NOTHING: Mapping[str, Sequence[float]] = {}
+_UNSETTLED = (None, None, _PENDING, 1.0)
 _LIVE_SIGNAL = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
@@ -52,13 +54,16 @@ def settle(
         return 0
     expire(database, now)
     settler = _Settler(database, task_id, judge, version, now, agree, progress)
+    before = None if wait_s is None else now - wait_s
     written = settler.imported()
-    if agree is not None and settler.ratings_changed():
-        written += settler.new_signals() + settler.early_signals() + settler.rated()
+    if settler.many:  # most come with new decisions
+        with database.bulk():
+            written += settler.new_decisions(before) + settler.new_signals()
     else:
-        written += settler.new_signals() + settler.early_signals()
-    if wait_s is not None:
-        written += settler.expired(now - wait_s)
+        written += settler.new_signals() + settler.new_decisions(before)
+    written += settler.rated()
+    if before is not None:
+        written += settler.expired(before)
     if again:
         written += settler.everything()
     return written
@@ -72,7 +77,7 @@ def outcome_now(
     stored = query.outcome(decision)
     if decision.draw_id or (stored.status != "pending" and decision.seq not in settler.unsettled()):
         return stored
-    return settler.judged([decision.seq])[0][1]
+    return settler.judged(settler.drawn([decision.seq]))[0][1]
 
 
 def _mark(database: Database, task_id: int, name: str) -> int:
@@ -115,16 +120,17 @@ class _Settler:
         self._now = now
         self._names: dict[int, str] = {}
         self._progress, self._done = progress, 0
-        self._seen = self._mark("signals")
-        last = database.query("SELECT COALESCE(MAX(seq), 0) FROM decisions WHERE task_id = ?", (task_id,))
-        self._last = int(last[0][0])
+        self._first_signal = self._mark("signals") + 1
+        last = database.query("SELECT COALESCE(MAX(seq), 0) FROM signals")[0][0]
+        self._counted = bytearray(max(0, last + 1 - self._first_signal))  # 1: judged with its decision
+        self.many = len(self._counted) > _PAGE
 
     def unsettled(self) -> list[int]:
         """The first draws that have signals after the mark."""
         rows = self._database.query(
             "SELECT subject FROM signals WHERE seq > ? ORDER BY seq LIMIT ?", (self._mark("signals"), _PAGE)
         )
-        return self._draws([row[0] for row in rows])
+        return [row[0] for row in self._draws([row[0] for row in rows])]
 
     def imported(self) -> int:
         """Settle imported decisions in the order in which they settled in the store that exported them."""
@@ -134,11 +140,40 @@ class _Settler:
             "WHERE i.place IS NOT NULL AND +d.task_id = ? ORDER BY i.place, d.seq LIMIT ?",  # the +: see `_draws`
             (self._task_id, _PAGE),
         ):
-            written += self._write([row[0] for row in rows], marks={}, placed=[row[1] for row in rows])
+            draws = self.drawn([row[0] for row in rows])
+            written += self._write(draws, marks={}, placed=[row[1] for row in rows])
+        return written
+
+    def new_decisions(self, before: float | None) -> int:
+        """Settle decisions after the mark, in their order, by all that was said of them: most are judged only here.
+
+        Signals may be older than their decision. Draws from `before` whose waiting time has passed settle too.
+        """
+        written = 0
+        mark, expired = self._mark("decisions"), self._mark("expired")
+        pages = self._database.pages(
+            "SELECT d.seq, d.at, d.id, d.episode, d.draw, d.unit FROM decisions d WHERE d.task_id = ? "
+            "AND d.seq > ? ORDER BY d.seq LIMIT ?",
+            (self._task_id,),
+            after=mark,
+            size=_PAGE,
+        )
+        for page in pages:
+            marks, last, silent = {"decisions": page[-1][0]}, page[-1][0], _NEVER
+            if all(row[3] is None and row[4] is None and row[5] is None for row in page):
+                draws, silent = [row[:4] for row in page], -1 if before is None else microseconds(before)
+                if before is not None and expired >= mark and max(row[1] for row in page) <= silent:
+                    marks["expired"] = expired = last
+            else:  # a draw may settle for others
+                said = "SELECT DISTINCT subject FROM signals WHERE subject IN ({}) AND seq <= ?"
+                found = self._database.query_in(said, [row[2] for row in page], [self._mark("signals")])
+                draws = self._draws([row[0] for row in found])
+            mark = last
+            written += self._write(draws, marks=marks, silent=silent)
         return written
 
     def new_signals(self) -> int:
-        """Settle the decisions of this task that have signals after the mark."""
+        """Settle the decisions of this task that have signals after the mark, which were not judged with them."""
         written = 0
         pages = self._database.pages(
             "SELECT seq, subject FROM signals WHERE seq > ? ORDER BY seq LIMIT ?",
@@ -147,34 +182,10 @@ class _Settler:
             size=_PAGE,
         )
         for page in pages:
-            written += self._write(self._draws([row[1] for row in page]), marks={"signals": page[-1][0]})
-        return written
-
-    def early_signals(self) -> int:
-        """Settle decisions that arrived after their signals.
-
-        Those of a decision that was stored when this run began are behind the mark of that time, or `new_signals` has
-        just judged it.
-        """
-        written = 0
-        pages = self._database.pages(
-            "SELECT d.seq, d.id FROM decisions d WHERE d.task_id = ? AND d.seq > ? ORDER BY d.seq LIMIT ?",
-            (self._task_id,),
-            after=self._mark("decisions"),
-            size=_PAGE,
-        )
-        for page in pages:
-            subjects = [row[1] for row in page]
-            seen = self._seen if page[-1][0] <= self._last else self._mark("signals")
-            rows = (
-                self._database.query(
-                    f"SELECT DISTINCT subject FROM signals WHERE subject IN ({placeholders(subjects)}) AND seq <= ?",
-                    (*subjects, seen),
-                )
-                if seen
-                else ()
-            )
-            written += self._write(self._draws([row[0] for row in rows]), marks={"decisions": page[-1][0]})
+            places = [seq - self._first_signal for seq, _ in page]
+            new = [place >= len(self._counted) or not self._counted[place] for place in places]
+            subjects = [subject for (_, subject), is_new in zip(page, new, strict=True) if is_new]
+            written += self._write(self._draws(subjects), marks={"signals": page[-1][0]})
         return written
 
     def expired(self, before: float) -> int:
@@ -192,7 +203,7 @@ class _Settler:
             due = [row for row in page if row[1] <= limit]
             stop = next((i for i, row in enumerate(page) if row[1] > limit), len(page))
             marks = {"expired": page[stop - 1][0]} if stop else {}
-            written += self._write([row[0] for row in due if row[2]], marks=marks)
+            written += self._write(self.drawn([row[0] for row in due if row[2]]), marks=marks)
             if stop < len(page):
                 break
         return written
@@ -200,25 +211,23 @@ class _Settler:
     def everything(self) -> int:
         written = 0
         pages = self._database.pages(
-            "SELECT d.seq FROM decisions d WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? ORDER BY d.seq LIMIT ?",
+            "SELECT d.seq, d.at, d.id, d.episode FROM decisions d WHERE d.task_id = ? AND d.draw IS NULL AND d.seq > ? "
+            "ORDER BY d.seq LIMIT ?",
             (self._task_id,),
             after=0,
             size=_PAGE,
         )
         for page in pages:
-            written += self._write([row[0] for row in page], marks={})
+            written += self._write(page, marks={})
         return written
 
     # -- several raters
 
-    def ratings_changed(self) -> bool:
-        """Whether any signal was added, withdrawn or deleted since the raters were last compared."""
-        last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
-        return self._mark("agreed") != last
-
     def rated(self) -> int:
-        """Settle every rated draw again: one rating changes the weight of the rater's other ratings."""
+        """Settle every rated draw again if any signal came: one rating changes the weight of the rater's others."""
         last = self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
+        if self._agree is None or self._mark("agreed") == last:
+            return 0
         agreement = self._agreement()
         compared = len({name for values, _ in agreement.values() for name in values})
         if compared < self._mark("compared"):
@@ -227,7 +236,7 @@ class _Settler:
             draws = sorted(agreement)
             written = 0
             for start in range(0, len(draws), _PAGE):
-                written += self._write(draws[start : start + _PAGE], marks={})
+                written += self._write(self.drawn(draws[start : start + _PAGE]), marks={})
         self._write([], marks={"agreed": last, "compared": compared})
         return written
 
@@ -239,38 +248,50 @@ class _Settler:
 
     # -- one page
 
-    def _draws(self, subjects: Sequence[bytes]) -> list[int]:
+    def drawn(self, seqs: Sequence[int]) -> list[_Draw]:
+        """The draws with these numbers, in their order."""
+        found = self._database.query_in("SELECT seq, at, id, episode FROM decisions WHERE seq IN ({})", seqs)
+        rows: dict[int, Any] = {row[0]: row for row in found}
+        return [rows[seq] for seq in seqs if seq in rows]
+
+    def _draws(self, subjects: Sequence[bytes]) -> list[_Draw]:
         """The draws behind signals on themselves, on a repeat or on their episode."""
         # The + keeps SQLite from scanning all decisions of the task (it assumes that a task has ten) instead of
         # looking these up: a page would cost as much as the whole store.
-        draws, repeated, units = set[int](), set[bytes](), set[bytes]()
-        for seq, draw, unit in self._looked_up(
-            "SELECT d.seq, d.draw, d.unit FROM decisions d WHERE d.id IN ({}) AND +d.task_id = ?", subjects
+        columns, own = "SELECT d.seq, d.at, d.id, d.episode", (self._task_id,)
+        draws, repeated, units = dict[int, Any](), set[bytes](), set[bytes]()
+        for *row, draw, unit in self._database.query_in(
+            f"{columns}, d.draw, d.unit FROM decisions d WHERE d.id IN ({{}}) AND +d.task_id = ?", subjects, own
         ):
             if draw is not None:
                 repeated.add(bytes(draw))
                 continue
-            draws.add(seq)
+            draws[row[0]] = row
             if unit is not None:
                 units.add(bytes(unit))
         episodes = [subject for subject in subjects if ids.is_episode(ids.text(bytes(subject)))]
         for column, values in (("id", repeated), ("episode", episodes), ("unit", units)):
-            sql = f"SELECT d.seq FROM decisions d WHERE d.{column} IN ({{}}) AND +d.task_id = ?"
+            sql = f"{columns} FROM decisions d WHERE d.{column} IN ({{}}) AND +d.task_id = ?"
             sql += "" if column == "id" else " AND d.draw IS NULL"
-            draws.update(seq for (seq,) in self._looked_up(sql, list(values)))
-        return sorted(draws)
+            draws.update((row[0], row) for row in self._database.query_in(sql, values, own))
+        return [draws[seq] for seq in sorted(draws)]
 
-    def _looked_up(self, sql: str, values: Sequence[bytes]) -> list[Row]:
-        return self._database.query(sql.format(placeholders(values)), (*values, self._task_id)) if values else []
-
-    def _write(self, draws: Sequence[int], *, marks: Mapping[str, int], placed: Sequence[bytes] = ()) -> int:
+    def _write(
+        self,
+        draws: Sequence[_Draw],
+        *,
+        marks: Mapping[str, int],
+        placed: Sequence[bytes] = (),
+        silent: int = _NEVER,
+    ) -> int:
         """Judge these draws and append the changed outcomes and the marks in one transaction.
 
-        `placed`: imported decisions whose place in the order of an export is taken into account by this.
+        `placed`: imported decisions whose place in the order of an export is taken into account by this. Draws of which
+        nothing was said are judged if they are from before `silent`.
         """
         if not draws and not marks:
             return 0
-        judged = self.judged(draws)
+        judged = self.judged(draws, silent)
         with self._database.transaction() as connection:
             rows = self._changed(connection, judged)
             connection.executemany(
@@ -293,108 +314,87 @@ class _Settler:
             self._progress("settle", self._done, None)
         return len(rows)
 
-    def judged(self, draws: Sequence[int]) -> list[tuple[int, Outcome]]:
-        if not draws:
-            return []
-        rows = self._database.query(
-            f"SELECT seq, at, id, episode FROM decisions WHERE seq IN ({placeholders(draws)})", draws
-        )
-        made_at = {row[0]: row[1] for row in rows}
-        ratings = self._ratings([(row[0], bytes(row[2]), row[3]) for row in rows])
+    def judged(self, draws: Sequence[_Draw], silent: int = _NEVER) -> list[tuple[int, Outcome]]:
+        ratings = self._ratings(draws)
         judged = []
-        for seq in draws:
-            # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.
-            by_name = sorted(ratings.get(seq, _NOTHING).items())
-            values = {name: sum(sorted(given)) / len(given) for name, given in by_name}
+        for seq, at, _, _ in draws:
+            if at > silent and seq not in ratings:
+                continue
+            values = self._means(ratings.get(seq, ()))
             weight = 1.0
             if values and self._agree is not None:
                 agreed, weight = self._agreement().get(seq, ({}, 1.0))
                 values |= agreed
-            outcome = self._judge(seq, values, self._now - made_at[seq] / 1e6)
+            outcome = self._judge(seq, values, self._now - at / 1e6)
             if weight != 1.0 and outcome.status == "rewarded":
                 outcome = replace(outcome, weight=weight)
             judged.append((seq, outcome))
         return judged
 
-    def _ratings(self, rows: Sequence[tuple[int, bytes, bytes | None]]) -> dict[int, dict[str, list[float]]]:
-        """The values of live signals by draw and name, of draws (number, id, episode).
+    def _means(self, given: Sequence[tuple[int, float]]) -> dict[str, float]:
+        if len(given) == 1:
+            return {self._name(given[0][0]): given[0][1] + 0.0}  # as a sum: never -0.0
+        by_name: dict[str, list[float]] = {}
+        for name_id, value in given:
+            by_name.setdefault(self._name(name_id), []).append(value)
+        # Sorted, because a database returns rows in any order, and the last bit of a sum depends on it.
+        return {name: sum(sorted(some)) / len(some) for name, some in sorted(by_name.items())}
+
+    def _ratings(self, rows: Sequence[_Draw]) -> dict[int, list[tuple[int, float]]]:
+        """The live signals (name, value) by draw.
 
         A draw is rewarded by its own signals, those of the decisions that repeat it, and those of its episode.
         """
-        own, ratings = {raw: seq for seq, raw, _ in rows}, dict[int, dict[str, list[float]]]()
-        draws: dict[bytes, list[int]] = {raw: [seq] for seq, raw, _ in rows}
-        for seq, _, episode in rows:
+        own, ratings = {bytes(row[2]): row[0] for row in rows}, dict[int, list[tuple[int, float]]]()
+        draws: dict[bytes, list[int]] = {raw: [seq] for raw, seq in own.items()}
+        for seq, _, _, episode in rows:
             if episode is not None:
                 draws.setdefault(bytes(episode), []).append(seq)
-        queries = ["SELECT g.subject, g.name_id, g.value FROM signals g WHERE g.subject IN ({})"]
+        queries = ["SELECT g.subject, g.name_id, g.value, g.seq FROM signals g WHERE g.subject IN ({})"]
         if self._database.query("SELECT 1 FROM decisions WHERE draw IS NOT NULL LIMIT 1"):
             joined = "decisions f JOIN signals g ON g.subject = f.id WHERE f.draw IN ({})"
-            queries.append(f"SELECT f.draw, g.name_id, g.value FROM {joined}")
+            queries.append(f"SELECT f.draw, g.name_id, g.value, 0 FROM {joined}")
         for chunk in chunks(list(draws), _PAGE):
             for sql in queries:
                 found = self._database.query(f"{sql.format(placeholders(chunk))} AND {_LIVE_SIGNAL}", chunk)
-                for subject, name_id, value in found:
-                    name = self._name(name_id)
-                    for seq in draws[bytes(subject)]:
-                        ratings.setdefault(seq, {}).setdefault(name, []).append(value)
+                for subject, name_id, value, number in found:
+                    for seq in draws[subject]:
+                        ratings.setdefault(seq, []).append((name_id, value))
+                    if subject in own and 0 <= (place := number - self._first_signal) < len(self._counted):
+                        self._counted[place] = 1
         for raw, whole in whole_signals(self._database, list(own)).items():
-            ratings[own[raw]] = {}
-            for name_id, value in whole:
-                ratings[own[raw]].setdefault(self._name(name_id), []).append(value)
+            ratings[own[raw]] = whole
         return ratings
 
-    def _changed(self, connection: Connection, judged: Iterable[tuple[int, Outcome]]) -> list[tuple[Any, ...]]:
+    def _changed(self, connection: Connection, judged: Sequence[tuple[int, Outcome]]) -> list[tuple[Any, ...]]:
         """Rows for outcomes that differ from the current ones.
 
         If the signals of a settled decision are withdrawn, a `pending` row is written: its reward stops counting.
         """
-        version_id = self._version_id(connection)
+        version_id, at = Interner(connection, {}, {}).name("reward_version", self._version), microseconds(self._now)
         known: dict[int, tuple[Any, ...]] = {}
-        judged = list(judged)
-        for start in range(0, len(judged), _PAGE):
-            seqs = [seq for seq, _ in judged[start : start + _PAGE]]
+        for chunk in chunks([seq for seq, _ in judged], _PAGE):
             for decision, *rest in connection.execute(
                 f"SELECT decision, seq, reward, status, COALESCE(weight, 1.0) FROM settled "
-                f"WHERE decision IN ({placeholders(seqs)}) ORDER BY seq",
-                seqs,
+                f"WHERE decision IN ({placeholders(chunk)}) ORDER BY seq",
+                chunk,
             ):
                 known[decision] = tuple(rest)
         rows: list[tuple[Any, ...]] = []
         for seq, outcome in judged:
-            status = STATUSES.index(outcome.status)
-            before = known.get(seq)
-            if before is None and outcome.status == "pending":
+            status, (replaces, *before) = STATUSES.index(outcome.status), known.get(seq, _UNSETTLED)
+            if before == [outcome.reward, status, outcome.weight]:
                 continue
-            if before is not None and before[1:4] == (outcome.reward, status, outcome.weight):
-                continue
-            replaces = None if before is None else before[0]
+            weight = None if outcome.weight == 1.0 else outcome.weight
             rows.append(
-                (
-                    self._task_id,
-                    seq,
-                    outcome.reward,
-                    status,
-                    version_id,
-                    int(outcome.clipped),
-                    replaces,
-                    microseconds(self._now),
-                    None if outcome.weight == 1.0 else outcome.weight,
-                )
+                (self._task_id, seq, outcome.reward, status, version_id, int(outcome.clipped), replaces, at, weight)
             )
         return rows
-
-    def _version_id(self, connection: Connection) -> int:
-        values = ("reward_version", self._version)
-        row = connection.execute("SELECT id FROM names WHERE kind = ? AND name = ?", values).fetchone()
-        if row is None:
-            row = connection.execute("INSERT INTO names (kind, name) VALUES (?, ?) RETURNING id", values).fetchone()
-        return int(row[0])
 
     def _mark(self, name: str) -> int:
         return _mark(self._database, self._task_id, name)
 
     def _name(self, name_id: int) -> str:
-        known = self._names.get(name_id)
-        if known is None:
-            known = self._names[name_id] = self._database.query("SELECT name FROM names WHERE id = ?", (name_id,))[0][0]
-        return known
+        if name_id not in self._names:
+            self._names.update(self._database.query("SELECT id, name FROM names WHERE id = ?", (name_id,)))
+        return self._names[name_id]

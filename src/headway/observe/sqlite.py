@@ -171,9 +171,10 @@ class SQLite(Database):
             self._cache(_CACHE_KB)
 
     def _cache(self, size_kb: int) -> None:
-        """Memory of the writing connection: ids are random, so many rows touch every page of their index."""
+        """Memory of this thread's connections: ids are random, so many rows touch every page of their index."""
         with self.transaction() as connection:
             connection.execute(f"PRAGMA cache_size=-{size_kb}")
+        self.query(f"PRAGMA cache_size=-{size_kb}")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

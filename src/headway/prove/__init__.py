@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headway.prove.evidence import from_log as from_log
     from headway.prove.guard_bets import GuardRule as GuardRule
     from headway.prove.guards import judge_pairs as judge_pairs, unknown_guard as unknown_guard
-    from headway.prove.leaks import LeakDetector as LeakDetector, LeakRow as LeakRow, Leaks as Leaks
+    from headway.prove.leaks import LeakDetector as LeakDetector, Leaks as Leaks
     from headway.prove.log import Integers as Integers, Log as Log, RowOrigin as RowOrigin
     from headway.prove.look import Look as Look, look_at as look_at
     from headway.prove.page import Line as Line, Page as Page

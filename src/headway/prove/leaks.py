@@ -64,7 +64,7 @@ def normalised(text: str) -> str:
     return _WORDS.sub(" ", text.casefold()).strip()
 
 
-LeakRow = tuple[Situation, Candidate | None, Mapping[str, float]]  # a situation, the action, and the labels
+_Sampled = tuple[Situation, Candidate | None, Mapping[str, float]]  # with the action and the labels
 
 
 @dataclass(slots=True)
@@ -85,19 +85,18 @@ class Twins:
         self._near: dict[int, list[int]] = {}  # hash → rows in train, rows in prove
         self._exact: dict[int, list[int]] = {}
 
-    def add(self, texts: Iterable[str], parts: Iterable[str]) -> None:
-        for text, part in zip(texts, parts, strict=True):
-            if not text or not part:
-                continue
-            side = 1 if part == "prove" else 0
-            for table, key in ((self._near, normalised(text)), (self._exact, text)):
-                number = hash(key)  # of 64 bits, and only compared with others of this process
-                counts = table.get(number)
-                if counts is None:
-                    if len(table) >= _TWINS:
-                        continue
-                    counts = table[number] = [0, 0]
-                counts[side] += 1
+    def add(self, text: str, part: str) -> None:
+        if not text or not part:
+            return
+        side = 1 if part == "prove" else 0
+        for table, key in ((self._near, normalised(text)), (self._exact, text)):
+            number = hash(key)  # of 64 bits, and only compared with others of this process
+            counts = table.get(number)
+            if counts is None:
+                if len(table) >= _TWINS:
+                    continue
+                counts = table[number] = [0, 0]
+            counts[side] += 1
 
     def counts(self) -> tuple[int, int]:
         """Rows of the prove part with a near twin, and with an exact one, in the train part."""
@@ -128,29 +127,22 @@ class LeakDetector:
         told_at: float | None = None,
     ) -> None:
         """Add one row; `labels` are the relevant signals and the reward, `part` its side of the split."""
-        row = (situation, action, labels)
-        self.add_rows(lambda _: row, texts=[situation.text], parts=[part], at=[at], told_at=[told_at])
+        self.add_lazily(lambda: (situation, action, labels), situation.text, part, at, told_at)
 
-    def add_rows(
-        self,
-        row: Callable[[int], LeakRow],
-        *,
-        texts: Sequence[str],
-        parts: Iterable[str],
-        at: Sequence[float | None],
-        told_at: Sequence[float | None],
+    def add_lazily(
+        self, row: Callable[[], _Sampled], text: str, part: str, at: float | None, told_at: float | None
     ) -> None:
-        """Add rows from columns; `row` gives those that are looked at, by their place."""
-        self.twins.add(texts, parts)
-        for place, (made, told) in enumerate(zip(at, told_at, strict=True)):
-            self._backwards += made is not None and told is not None and told < made - 1e-3
-            self._seen += 1
-            if (self._seen - 1) % self._stride:
-                continue
-            self._rows.append(_row(*row(place), told))
-            if len(self._rows) >= 2 * self._most:
-                self._rows = self._rows[::2]
-                self._stride *= 2
+        """The same; the row is made only if it is looked at."""
+        self.twins.add(text, part)
+        if at is not None and told_at is not None and told_at < at - 1e-3:
+            self._backwards += 1
+        self._seen += 1
+        if (self._seen - 1) % self._stride:
+            return
+        self._rows.append(_row(*row(), told_at))
+        if len(self._rows) >= 2 * self._most:
+            self._rows = self._rows[::2]
+            self._stride *= 2
 
     def leaks(self) -> Leaks:
         """The leaks in the rows so far."""

@@ -6,18 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from headway.kits.data.records import ImportedSignal, Problem, Record, Records, Skipped
-from headway.nouns import Situation, errors
+from headway.nouns import Candidate, Situation, errors
 from headway.observe import part_of_group
 
 if TYPE_CHECKING:
     from headway.observe import Redactor
     from headway.project import Project
-    from headway.prove import LeakDetector, LeakRow
+    from headway.prove import LeakDetector
     from headway.reward import Rewards
 
 LISTED = 100  # problems and conflicts that a report lists; all are counted
@@ -156,7 +157,7 @@ class RecordIntake:
         return rule
 
     def count(self, records: Records, tally: Tally, watch: LeakDetector) -> None:
-        tasks, told = self._tasks(records), list[float | None]()
+        tasks = self._tasks(records)
         tally.tasks.update(tasks)
         tally.sources.update(records.source)
         tally.undated += records.at.count(None)
@@ -166,21 +167,22 @@ class RecordIntake:
             chances is None and propensity is None
             for chances, propensity in zip(records.probabilities, records.propensity, strict=True)
         )
-        for task, at, signals in zip(tasks, records.at, records.signals, strict=True):
+        parts = map(part_of_group, tasks, records.episode, records.text, records.state)
+        rows = zip(tasks, records.at, records.signals, records.text, parts, strict=True)
+        for place, (task, at, signals, text, part) in enumerate(rows):
             counted = self._rewards[task].counted
             tally.statuses[self._status(task, at, signals)] += 1
             tally.labelled += self._label in [signal.name for signal in signals]
             times = [signal.at for signal in signals if signal.at is not None and signal.name in counted]
-            told.append(min(times) if times else None)
+            watch.add_lazily(
+                partial(self._watched, records, place, task), text, part, at, min(times) if times else None
+            )
 
-        def row(place: int) -> LeakRow:
-            counted = self._rewards[tasks[place]].counted
-            taken = next(one for one in records.candidates[place] if one.name == records.action[place])
-            labels = {one.name: one.value for one in records.signals[place] if one.name in counted}
-            return Situation(task=tasks[place], text=records.text[place], state=records.state[place]), taken, labels
-
-        parts = map(part_of_group, tasks, records.episode, records.text, records.state)
-        watch.add_rows(row, texts=records.text, parts=parts, at=records.at, told_at=told)
+    def _watched(self, records: Records, place: int, task: str) -> tuple[Situation, Candidate, dict[str, float]]:
+        taken = next(one for one in records.candidates[place] if one.name == records.action[place])
+        counted = self._rewards[task].counted
+        labels = {one.name: one.value for one in records.signals[place] if one.name in counted}
+        return Situation(task=task, text=records.text[place], state=records.state[place]), taken, labels
 
     def _status(self, task: str, at: float | None, signals: Sequence[ImportedSignal]) -> str:
         """The outcome of a record under the present reward."""

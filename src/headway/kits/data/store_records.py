@@ -18,17 +18,7 @@ from typing import Any, Literal, NamedTuple
 from headway.kits.data.record_keys import KeyedRecord, KeyedRecords, RecordKeys
 from headway.kits.data.records import ImportedSignal, Records
 from headway.nouns import ELSEWHERE, SOURCES, Decision, Signal, Situation, errors, ids
-from headway.observe import (
-    Database,
-    Interner,
-    Query,
-    Store,
-    WriteTransaction,
-    dumps,
-    encode_candidates,
-    microseconds,
-    request_of,
-)
+from headway.observe import Database, Query, Store, WriteTransaction, dumps, encode_candidates, microseconds, request_of
 
 BATCH = 16_384
 BATCH_BYTES = 16 << 20  # of details
@@ -222,7 +212,7 @@ class RecordWriter:
         if any(records.episode):
             rows = [keyed.row(place) for place in range(len(records))]
             transaction.add([self._decision(row) for row in rows], {ELSEWHERE: _CONFIG})
-        elif transaction.add_columns(self._columns(keyed, transaction.intern)) < len(records):
+        elif transaction.add_columns(self._columns(keyed, transaction)) < len(records):
             raise _AlreadyStored
         import_id = self._import(transaction)
         for raw, details in zip(keyed.ids, records.details, strict=True):
@@ -248,9 +238,9 @@ class RecordWriter:
             if ending is not None and records.episode[place] is not None:
                 self._end(transaction, keyed.row(place))
 
-    def _columns(self, keyed: KeyedRecords, intern: Interner) -> dict[str, Iterable[Any]]:
+    def _columns(self, keyed: KeyedRecords, transaction: WriteTransaction) -> dict[str, Iterable[Any]]:
         """The table of decisions."""
-        records = keyed.records
+        records, intern = keyed.records, transaction.intern
         sets = {id(one): encode_candidates(one) for one in {id(one): one for one in records.candidates}.values()}
         set_ids = {place: intern.candidate_set(offered.digest, offered.body) for place, offered in sets.items()}
         places = list(map(id, records.candidates))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headway.nouns import Settled
@@ -33,18 +33,13 @@ def check_leaks(
     watch = LeakDetector()
     counted = project.rewards(task).signals
     for row in _spread(project, frame or project.query.frame(task), parts or tuple(PARTS), by, mined=mined):
-        labels = counted_labels(row.signals, counted)
+        labels = {name: value for name, value in row.signals.items() if not counted or name in counted}
         if row.reward is not None:
             labels["reward"] = row.reward
         decision = row.decision
         taken = decision.candidates[decision.index]
         watch.add(decision.situation, taken, labels, part=part_of(decision), at=decision.at)
     return watch.leaks()
-
-
-def counted_labels(signals: Mapping[str, float], counted: frozenset[str]) -> dict[str, float]:
-    """The signals of a reward; all signals if a function computes it."""
-    return {name: value for name, value in signals.items() if not counted or name in counted}
 
 
 def _spread(project: Opened, frame: TaskFrame, parts: Sequence[str], by: SplitBy, *, mined: bool) -> Iterator[Settled]:
