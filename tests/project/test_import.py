@@ -400,10 +400,10 @@ def kill_and_resume(folder: Path, path: Path, count: int, after: list[int]) -> N
 
 @pytest.mark.slow
 def test_an_import_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
-    path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"{n}"} for n in range(6000)])
+    path = lines(tmp_path / "log.jsonl", [{**INTERACTION, "prompt": f"{n}"} for n in range(40_000)])
     folder = tmp_path / "project"
     folder.mkdir()
-    kill_and_resume(folder, path, 6000, [1000])
+    kill_and_resume(folder, path, 40_000, [1000])
 
 
 @pytest.mark.slow
