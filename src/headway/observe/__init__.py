@@ -129,7 +129,7 @@ if TYPE_CHECKING:
         waiting_signals as waiting_signals,
     )
     from headway.observe.sharing import rated_as_a_whole as rated_as_a_whole, shared_results as shared_results
-    from headway.observe.signals import given as given
+    from headway.observe.signals import signals_given as signals_given
     from headway.observe.since import (
         Changes as Changes,
         count_since as count_since,

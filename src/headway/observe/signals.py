@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from headway.nouns import Signal, errors, ids
 from headway.observe.database import Connection, Database, placeholders
 from headway.observe.insert import Interner
-from headway.observe.query import Query
 from headway.observe.rows import microseconds
 from headway.observe.units import ATTEMPT, PROXY, fold_attempts
 
@@ -141,13 +140,8 @@ _PAGE = 1000
 _LIVE = "g.withdrawn_by IS NULL AND g.value IS NOT NULL"
 
 
-def given(database: Database, query: Query, task: str, *, several: bool = False) -> list[Given]:
-    """Every live signal of a task, by draw; `several` selects signals with more than one rater."""
-    return signals_given(database, query.name_id("task", task), query.frame(task).name, several=several)
-
-
 def signals_given(database: Database, task_id: int, name_of: Callable[[int], str], *, several: bool) -> list[Given]:
-    """Live signals by draw, as the settler reads them: its own, its repeats' and its episode's."""
+    """Live signals by draw, as the settler reads them; `several`: those with more than one rater."""
     columns = "SELECT g.seq, g.name_id, g.rater_id, g.value"
     signals: list[Given] = []
     live = _LIVE

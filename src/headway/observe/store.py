@@ -327,10 +327,8 @@ class WriteTransaction:
         rows = zip(*(columns.get(name, repeat(None)) for name in COLUMNS), strict=False)
         if self._store._database.engine == "sqlite":
             return self.connection.executemany(INSERT, rows).rowcount
-        new = 0
-        while some := [*islice(rows, TOGETHER)]:  # one statement per row waits for the server each time
-            new += self.connection.execute(insert_many(len(some)), [*chain.from_iterable(some)]).rowcount
-        return new
+        pages = iter(lambda: [*islice(rows, TOGETHER)], [])  # one statement per row waits for the server each time
+        return sum(self.connection.execute(insert_many(len(one)), [*chain(*one)]).rowcount for one in pages)
 
     def add_details(self, decision: str, details: Sequence[Detail]) -> None:
         """Add details to a stored decision; existing details stay."""

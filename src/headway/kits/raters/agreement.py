@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.nouns import Decision, errors
-from headway.observe import given
+from headway.observe import signals_given
 from headway.project import Project
 from headway.reward import Agreed, Rewards, by_signal
 
@@ -21,7 +21,13 @@ _LEAST_RELEVANCE = 0.1
 
 def raters(project: Project, task: str) -> dict[str, Agreed[int]]:
     """For each signal with several raters: their consensus and each rater's habits. Also works without `consensus`."""
-    return by_signal(project.rewards(task), given(project.database, project.query, task, several=True))
+    return by_signal(project.rewards(task), _given(project, task, several=True))
+
+
+def _given(project: Project, task: str, *, several: bool = False) -> list[tuple[int, str, str, float]]:
+    """Live signals of a task: draw, name, rater, value."""
+    query = project.query
+    return signals_given(project.database, query.name_id("task", task), query.frame(task).name, several=several)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,7 @@ def questions(project: Project, task: str, *, count: int, signal: str | None = N
     v²w/(1 + vw). Relevance is the entropy of the action probabilities, relative to its maximum.
     """
     rewards = project.rewards(task)
-    live = given(project.database, project.query, task)
+    live = _given(project, task)
     agreements = by_signal(rewards, live)
     name = _signal(rewards, agreements, signal)
     ratings: dict[int, list[tuple[str, float]]] = {}
