@@ -194,9 +194,8 @@ class Watch:
         try:
             done = cycle(project, task, work, marks, self._progress(jobs, job, task))
             took = time.monotonic() - started
-            catalogue = project.catalogue
-            told = catalogue.usable((kit, path) for kit in catalogue for path in kit.cycles)
-            pages = [tell(project, done, job.job, started_at, took) for _, tell in told]
+            paths = ((kit, path) for kit in project.catalogue for path in kit.cycles)
+            pages = [tell(project, done, job.job, started_at, took) for _, tell in project.catalogue.usable(paths)]
         except (Exception, Stopped) as error:
             jobs.finish(job.job, _error(error), worker=WORKER, now=self._clock(), failed=True)
             raise

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -61,9 +62,9 @@ class Opened:
         self.settings: Settings = load(folder, environ)
         self.catalogue: Catalogue = catalogue(self.settings.kits)
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        marker = self.home / ".gitignore"  # users' texts: git must not commit them by accident
-        if not marker.exists():
-            marker.write_text("*\n", "utf-8")
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+        with suppress(FileExistsError), os.fdopen(os.open(self.home / ".gitignore", flags, 0o600), "w") as marker:
+            marker.write("*\n")  # users' texts: git must not commit them by accident
         store = self.settings.store
         self.database = open_database(self.home / "headway.db" if store.embedded else store.url, store.durability)
         self.query = Query(self.database)
