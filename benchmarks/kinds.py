@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))  # the coins of the tests
 
 from headway.encode.hashing import HashingEncoder
 from headway.kits.practice.fit import practise_in
-from headway.kits.practice.texts import on_text
+from headway.kits.practice.learner import on_text
 from headway.kits.prompts import MUTATIONS
 from headway.kits.prompts.commands import SETTINGS
 from headway.kits.prompts.practise_synthetic import WIDTH, _practice, publish_practised

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from headway.kits.practice.learner import (
         PROMPTS as PROMPTS,
         Experiences as Experiences,
+        Standardised as Standardised,
         embedding_features as embedding_features,
         fresh as fresh,
+        on_text as on_text,
         update as update,
     )
     from headway.kits.practice.logged import LoggedRows as LoggedRows
@@ -60,7 +62,6 @@ if TYPE_CHECKING:
     )
     from headway.kits.practice.seeds import practise_seeds as practise_seeds
     from headway.kits.practice.spaces import actions_of as actions_of, inputs_of as inputs_of
-    from headway.kits.practice.texts import Standardised as Standardised, on_text as on_text
     from headway.kits.practice.threads import one_thread as one_thread, torch_threads as torch_threads
     from headway.kits.practice.torch_engine import available as available
     from headway.kits.practice.trunks import Trunk as Trunk

@@ -4,6 +4,7 @@
     policy = fresh(arms=["a", "b"], features=embedding_features(384), seed=7)  # untrained
     policy, metrics = update(policy, experiences)                              # one PPO update; the old one stays
     learned(practise_in(…))                                                       # what `promote` stores (see `fit.py`)
+    on_text(fitted, encoder, Standardised(encoder, texts))    # the same for text, from standardised embeddings
 
 From a log: PPO's trust region maximises the doubly robust estimate of the policy's value, see `climb.py`.
 
@@ -13,7 +14,7 @@ Not covered: sequences (each decision of a log is separate; worlds have episodes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from headway.kits.practice.mlp import Array
 from headway.kits.practice.policy import ActorCritic, read as read_policy
 from headway.kits.practice.rollout import gae
 from headway.learn import RowCounts, nothing_to_learn
-from headway.nouns import Encoder, Experience, Learned, Progress, changed, errors, knob
+from headway.nouns import Encoder, Experience, Floats, Learned, Progress, changed, errors, knob
 
 # One update of the prompt-mutation learner: AdamW 3e-4, four passes over a buffer of 2,048 in batches of 64.
 PROMPTS = Practice(
@@ -342,3 +343,45 @@ class ActorCriticKnobs:
     cost_weight: float = knob(0.0, "How much a unit of cost takes off the reward.")
     costs: Mapping[str, float] = knob({}, "The cost of each action.")
     fit_rows: int = knob(50_000, "How many rows are read to find features.", low=1, high=10**9)
+
+
+class Standardised:
+    """An encoder whose features have mean 0 and deviation 1 on given texts, and stay within ±8.
+
+    Standardising helps learning; it is folded into the first layer's weights, so that the policy takes the same text
+    features as any other policy of the task.
+    """
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str]) -> None:
+        self._encoder = encoder
+        self.version, self.width = encoder.version, encoder.width
+        rows = encoder.encode(texts)
+        self.means = rows.mean(axis=0)
+        away = rows - self.means
+        scales = np.maximum(away.std(axis=0), np.abs(away).max(axis=0) / Features.LIMIT)
+        # A feature that no text has stays small: nothing is known about it.
+        self.scales = np.where(scales > 1e-6, scales, 1.0)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        vectors: Floats = (self._encoder.encode(texts) - self.means) / self.scales
+        return vectors
+
+
+def on_text(fitted: Fitted, encoder: Encoder, seen: Standardised | None = None, *, arms: Sequence[str]) -> Learned:
+    """The practised network with text features as its input: a bias, the embedding, and the text's length."""
+    if fitted.settings.normalise_observations:
+        raise errors.InvalidInput(
+            "Observations were standardised during practice, but text features are not.",
+            code="bad_knob",
+            hint="Omit normalise_observations.",
+        )
+    result = learned(fitted, arms=arms)
+    features = Features(encoder=encoder.version, text_width=encoder.width, means=(0.0,), scales=(1.0,))
+    tensors = dict(result.tensors)
+    for name in ("policy.w0", "value.w0"):  # a column of zeros: the length is not used
+        weights = np.concatenate([tensors[name], np.zeros((len(tensors[name]), 1))], axis=1)
+        if seen is not None:
+            weights[:, 1:-1] = weights[:, 1:-1] / seen.scales
+            weights[:, 0] -= weights[:, 1:-1] @ seen.means
+        tensors[name] = weights
+    return replace(result, tensors=tensors, extra={**result.extra, "features": features.to_json()})
