@@ -82,7 +82,7 @@ def test_nothing_is_fused_without_memory_or_in_int8(tiny: Path, made: Path, monk
     small.add_adapter("one", adapter(tiny, made))
     assert not small.fuse("one")
     model = LanguageModel.load(tiny, device="cpu", rank=4)
-    monkeypatch.setattr("headway.kits.reply.device.weights_in", lambda _: 10**15)
+    monkeypatch.setattr("headway.kits.reply.room.weights_in", lambda _: 10**15)
     assert not model.fuse("")
 
 
