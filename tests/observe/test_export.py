@@ -167,6 +167,25 @@ def test_a_file_is_overwritten_only_when_asked(project: Project, tmp_path: Path)
     assert write(project, path, overwrite=True)["decisions"] == 30
 
 
+@pytest.mark.parametrize("tasks", [("route",), ("other", "route"), ()])
+def test_a_page_is_read_without_sorting_the_rest_of_the_store(
+    project: Project, tmp_path: Path, tasks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if project.database.engine != "sqlite":
+        pytest.skip("reads the plan of SQLite")
+    seen: list[tuple[str, Any]] = []
+    query = project.database.query
+    monkeypatch.setattr(
+        project.database, "query", lambda sql, values=(): (seen.append((sql, values)), query(sql, values))[1]
+    )
+    export(project.database, project.query, tmp_path / "some.jsonl", ExportFilter(tasks=tasks), now=1.0)
+    pages = [(sql, values) for sql, values in seen if "FROM decisions d LEFT JOIN settled s" in sql]
+    assert pages
+    for sql, values in pages:
+        plan = [row[3] for row in query(f"EXPLAIN QUERY PLAN {sql}", values)]
+        assert not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_a_failed_export_leaves_no_file(
     project: Project, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch

@@ -167,9 +167,11 @@ class _ExportReader:
 
     def pages(self, wanted: ExportFilter) -> Iterator[Columns]:
         """The selected decisions in the order of the store, a value of each field per decision, in bounded memory."""
-        chosen = DecisionFilter(since=wanted.since, until=wanted.until, role=wanted.role, source=wanted.source)
+        one = wanted.tasks[0] if len(wanted.tasks) == 1 else None  # which an index finds in the order of the store
+        since, until = wanted.since, wanted.until
+        chosen = DecisionFilter(task=one, since=since, until=until, role=wanted.role, source=wanted.source)
         upto = int(self._database.query("SELECT MAX(seq) FROM decisions")[0][0] or 0)
-        for rows in stored_rows(self._database, _ROW, chosen, tasks=wanted.tasks, upto=upto, size=_PAGE):
+        for rows in stored_rows(self._database, _ROW, chosen, tasks=() if one else wanted.tasks, upto=upto, size=_PAGE):
             try:
                 page = self._columns(rows)
             except (ValueError, TypeError, KeyError, IndexError, OverflowError, struct.error) as error:
