@@ -23,8 +23,7 @@ import numpy as np
 from headway.kits.heldout import bootstrap, normal
 from headway.nouns import Estimate, Floats, errors
 from headway.prove import Log
-from headway.prove.display import cross_fitted, effective_size, terms
-from headway.prove.spread import ScoreSpread
+from headway.prove.display import ScoreSpread, cross_fitted, effective_size, terms
 
 __all__ = ["LAMBDAS", "METHODS", "Method", "choose_lambda", "cross_fitted", "estimate", "estimate_rows", "paired"]
 __all__ += ["rows", "shrunk", "terms"]

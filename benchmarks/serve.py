@@ -51,7 +51,7 @@ def constant() -> None:
     from granian.constants import Interfaces
 
     from headway.serve.address import bind
-    from headway.serve.embedded import GranianServer
+    from headway.serve.run import GranianServer
     from headway.settings import ServerSettings
 
     headers = [(b"content-type", b"application/json")]

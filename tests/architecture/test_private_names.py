@@ -14,7 +14,7 @@ from tests.architecture.rooms import PYPROJECT, ROOT, SOURCE, files, imported, n
 
 # The files that may, and the package whose private names they use.
 ALLOWED = {
-    "serve/embedded.py": "granian",
+    "serve/run.py": "granian",
     "kits/reply/engines/graph.py": "openvino",
     "kits/otel/spans.py": "opentelemetry",
 }
@@ -51,7 +51,7 @@ def test_a_file_with_private_names_says_for_which_versions(file: str) -> None:
 def test_granian_takes_a_socket_that_is_bound_already() -> None:
     from granian.server.common import AbstractServer
 
-    from headway.serve.embedded import GranianServer
+    from headway.serve.run import GranianServer
     from headway.settings import ServerSettings
 
     assert "self._init_shared_socket()" in inspect.getsource(AbstractServer.startup)

@@ -10,8 +10,8 @@ from benchmarks import _estimators as estimators
 from benchmarks._worlds import EXACT_VALUES, routing_log
 from headway.nouns.errors import UnknownName
 from headway.prove import display as core
+from headway.prove.display import ScoreSpread
 from headway.prove.log import Log
-from headway.prove.spread import ScoreSpread
 from tests.prove.logs import small_log, true_difference
 
 REWARD = np.array([1.0, 0.0, 1.0, 0.5])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headway
-from headway.cli.version import commit, version_line
+from headway.cli.main import commit, version_line
 
 
 def test_a_checkout_gets_the_commit_from_git(tmp_path: Path) -> None:

@@ -214,8 +214,8 @@ def test_blocks_by_kin_take_the_place_of_those_by_other_fields(ground, decision,
 
 def reference(ground, part, upto, left_out=()):
     """The records of a part, by a reader of rows; in the order in which outcomes became known."""
-    for row in ground.query.settled("route", upto=upto):
-        if row.decision.source != "mined" and part_of(row.decision) == part:
+    for row in ground.query.settled("route"):
+        if row.seq <= upto and row.decision.source != "mined" and part_of(row.decision) == part:
             yield without(row, left_out)
 
 

@@ -75,7 +75,7 @@ def test_a_changed_signal_replaces_the_row_and_the_log_keeps_both(ground, decisi
     give(ground, made.id, 0.0)
     run(ground)
     assert rewards(ground) == [("rewarded", 0.0)]
-    log = list(ground.query.settled("route", corrections=True))
+    log = list(ground.query.log("route"))
     assert [(row.reward, row.replaces) for row in log] == [(1.0, None), (0.0, log[0].seq)]
     assert ground.query.count_settled("route") == 1
 

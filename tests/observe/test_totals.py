@@ -8,9 +8,8 @@ import pytest
 
 from headway.nouns.records import Signal
 from headway.observe import totals
-from headway.observe.daily import by_day
 from headway.observe.erase import DeletionFilter, erase, plan_deletion
-from headway.observe.totals import daily_totals, keep_totals
+from headway.observe.totals import by_day, daily_totals, keep_totals
 from tests.observe.test_settle import no_wait, run
 
 DAY_S = 86_400.0
@@ -119,7 +118,7 @@ def test_the_totals_by_day_are_stored_and_only_later_rows_are_read(ground, decis
     with ground.database.transaction() as connection:  # unseen from now on: behind the mark
         connection.execute("UPDATE decisions SET at = 0")
     ground.add(decision(at=START + 2 * DAY_S))
-    days = by_day(ground.database, ground.query, "route", since=START)
+    days = by_day(ground.database, ground.query.name_id("task", "route"), since=START)
     assert [(day.decisions, day.signals, day.rewarded, day.reward) for day in days] == [
         (1, 1, 1, 1.0),
         (1, 0, 0, None),

@@ -163,7 +163,7 @@ def test_a_store_of_the_previous_version_folds_its_linked_attempts(ground, place
         first.id: "rewarded",
         alone.id: "rewarded",
     }
-    log = [(row.decision.id, row.reward) for row in ground.query.settled("route", corrections=True)]
+    log = [(row.decision.id, row.reward) for row in ground.query.log("route")]
     assert log[3:] == [(second.id, None), (first.id, 1.0)]
     assert ground.query.counts("route").units == 2
     again.close()

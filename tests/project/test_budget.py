@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 import headway
+from headway.nouns import Settled
+from headway.observe import newest_trained, part_of
+from headway.observe.draws import known
 from headway.project import Project
 from headway.project.prove import screen
-from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.terms import present_terms
+from headway.promote import Terms
 from tests.project.conftest import play
 
 TASK = '[tasks.route]\nactions = ["small", "large"]\nfallback = "small"\nseed = 3\n'
@@ -135,8 +140,10 @@ def test_the_first_look_is_remembered_until_something_that_it_rests_on_changes(
     first = screen.first_look(project, settings, terms)
     play(project, 60, seed=9)
     assert screen.first_look(project, settings, terms) is first, "later outcomes are not its training rows"
-    rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
-    project.signal(rows[0].decision.id, reward=1.0 - (rows[0].reward or 0.0))
+    header, frame = project.registry.header(newest.policy_hash), project.query.frame("route")
+    parts, upto = header.trained_on["parts"], header.trained_on["upto"]
+    rows = newest_trained(frame, parts, header.split["by"], upto=upto, from_decision=0, most=10)
+    project.signal(project.query.by_seq(int(rows.seq[0])).id, reward=1.0 - float(rows.reward[0]))
     project.settle("route")
     again = screen.first_look(project, settings, terms)
     assert again is not None
@@ -161,14 +168,49 @@ def test_the_screen_knows_better_from_worse_on_training_rows(project: Project) -
     assert equal is not None
     assert (equal.ok, equal.blocks, equal.value) == (False, True, 0.0)
     assert equal.message.startswith(f"makes the same choices as {newest.policy} on its training data")
-    rows = screen._training_rows(project, project.registry.header(newest.policy_hash))
-    learned, chance = (
-        project.servings.pipeline("route", better.config, *who).distributions
-        for who in ((better.candidate, better.candidate_hash), (uniform.ref, uniform.digest))
+    header, frame = project.registry.header(newest.policy_hash), project.query.frame("route")
+    other_way = replace(
+        better,
+        candidate=better.against,
+        candidate_hash=better.against_hash,
+        against=better.candidate,
+        against_hash=better.candidate_hash,
     )
-    today = ActionsToday(project, settings)
-    assert screen.look_at(rows, today.of, learned, chance).difference > 0.05
-    assert screen.look_at(rows, today.of, chance, learned).difference < -0.05
+    looks = [screen._look(project, settings, terms, header, frame) for terms in (better, other_way)]
+    assert looks[0] is not None
+    assert looks[0].difference > 0.05
+    assert looks[1] is not None
+    assert looks[1].difference < -0.05
+    records = [
+        row for row in project.query.outcomes(known(frame)) if part_of(row.decision) in header.trained_on["parts"]
+    ]
+    assert 0 < looks[0].rows <= len(records)
+    drawn = [one for one in records if one.seq <= header.trained_on["upto"] and one.reward is not None][-5000:]
+    assert looks[0].rows == len(drawn)
+    assert looks[0].difference == pytest.approx(slow_look(project, drawn, better), abs=1e-12)
+
+
+def slow_look(project: Project, rows: list[Settled], terms: Terms) -> float:
+    """The same from records, one by one."""
+    pipelines = [
+        project.servings.pipeline("route", terms.config, *who)
+        for who in ((terms.candidate, terms.candidate_hash), (terms.against, terms.against_hash))
+    ]
+    given: dict[str, list[float]] = {}
+    for row in rows:
+        given.setdefault(row.decision.action, []).append(row.reward or 0.0)
+    means = {action: fmean(rewards) for action, rewards in given.items()}
+    scores = []
+    for row in rows:
+        decision, names = row.decision, [candidate.name for candidate in row.decision.candidates]
+        asked = [decision.situation], [decision.candidates], [decision.seed]
+        ours, theirs = (one.distributions(*asked)[0] for one in pipelines)
+        taken = names.index(decision.action)
+        model = [means[name] for name in names]
+        score = sum((a - b) * m for a, b, m in zip(ours, theirs, model, strict=True))
+        weight = (ours[taken] - theirs[taken]) / decision.propensity
+        scores.append(score + weight * ((row.reward or 0.0) - model[taken]))
+    return fmean(scores)
 
 
 def test_an_automatic_rollback_is_not_charged(project: Project) -> None:

@@ -66,8 +66,12 @@ def _rebuilt(project: Project, digest: str) -> dict[str, Any]:
             getattr(state, name)[...] = 0.0
     state.open()
     start = int(header.trained_on["folded_from"])
-    for row in project.query.settled("route", upto=int(header.trained_on["upto"])):
-        if row.reward is not None and (row.seq > start or part_of(row.decision) != "prove"):
+    for row in project.query.settled("route"):
+        if (
+            row.seq <= int(header.trained_on["upto"])
+            and row.reward is not None
+            and (row.seq > start or part_of(row.decision) != "prove")
+        ):
             online.update(state, row)
     del tensors
     return dict(online.tensors_of(state))

@@ -132,8 +132,8 @@ class Side:
         collected = []
         for task in ("one", "two"):
             self.project.settle(task)
-            for corrections in (False, True):
-                rows = self.project.query.settled(task, corrections=corrections, signals=True, raters=COUNTING)
+            query = self.project.query
+            for rows in (query.settled(task, signals=True, raters=COUNTING), query.log(task)):
                 mine = [row for row in rows if row.decision.id.startswith(f"dec_{self.prefix}")]
                 places = {row.seq: place for place, row in enumerate(mine)}
                 collected.append(

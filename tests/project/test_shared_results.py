@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headway.nouns.evidence import Verdict
-from headway.observe.sharing import shared_results
+from headway.observe.units import shared_results
 from headway.project import Project
 from tests.project.test_claims import Clock
 
@@ -72,11 +72,12 @@ def test_the_store_knows_which_decisions_share_a_result(tmp_path):
             project.signal(project.episode("ask", name), reward=1.0)
         project.decide("ask", "", state={"x": 0.5}, episode="unrated")
         project.decide("ask", "", state={"x": 0.5}, episode="unrated")
-        shared = shared_results(project.database, project.query, "ask", {"reward"})
+        task = project.query.name_id("task", "ask")
+        shared = shared_results(project.database, task, [project.query.name_id("signal", "reward")])
         assert shared == set(whole)
         assert alone.seq not in shared
-        assert not shared_results(project.database, project.query, "ask", {"latency_s"})
-        assert shared_results(project.database, project.query, "ask", ()) == set(whole)
+        assert not shared_results(project.database, task, [project.query.name_id("signal", "latency_s")])
+        assert shared_results(project.database, task, ()) == set(whole)
 
 
 def test_a_result_of_a_whole_episode_proves_nothing_about_its_steps(tmp_path):

@@ -112,7 +112,9 @@ def test_alarms_and_the_data_commands_count_requests(tmp_path):
         served = ServedRows(project.database, project.query, "ask")
         served.update()
         assert len(served.mature().seq) == 40
-        assert [day.decisions for day in by_day(project.database, project.query, "ask", since=0.0)] == [40]
+        assert [day.decisions for day in by_day(project.database, project.query.name_id("task", "ask"), since=0.0)] == [
+            40
+        ]
         shown = recent(project.database, project.query, "ask", window=100, points=10)
         assert (shown.decisions, shown.window) == (40, 40)
         assert sum(part.decisions for part in shown.actions) == 40

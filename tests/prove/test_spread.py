@@ -10,10 +10,9 @@ from headway.kits.heldout import intervals
 from headway.nouns.evidence import Estimate
 from headway.prove import display
 from headway.prove.about import About
-from headway.prove.display import Display
+from headway.prove.display import LEAST, Display, ScoreSpread, possible, student
 from headway.prove.evidence import from_log
 from headway.prove.log import PENDING, Log
-from headway.prove.spread import LEAST, ScoreSpread, possible, student
 
 MEANS = np.array([0.5, 0.55, 0.6, 0.65, 0.7])
 ABOUT = About(task="route", candidate="bandit@4f2a", against="rules@0", reward_range=(0.0, 1.0))

@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,8 +22,9 @@ import click
 from headway.cli.in_use import known, working_in
 from headway.cli.output import Output
 from headway.cli.verbs import command_at, json_option, project_option, unknown_command, write_examples
-from headway.nouns import Command, errors
+from headway.nouns import Command, errors, load
 
+PACKAGE = Path(__file__).resolve().parents[1]
 GROUPS = ("Start", "Loop", "Look", "More")
 _FIRST = GROUPS[:3]  # what the first screen explains; the rest is listed by kit
 
@@ -73,10 +75,45 @@ class Headway(click.Group):
         formatter.write_text("`headway help` has a line on each; `headway help WORD` explains a command or a term.")
 
 
+def version_line(package: Path = PACKAGE) -> str:
+    """One line: "headway 0.2.0 (commit 0bf527f)".
+
+    The commit comes from git in a checkout, and from `commit.txt` (written when the package is built) in an installed
+    package.
+    """
+    known = commit(package)
+    return f"headway {load('headway:__version__')}" + (f" (commit {known})" if known else "")
+
+
+def commit(package: Path = PACKAGE) -> str:
+    """The short hash of the commit, or "" if it is unknown."""
+    checkout = package.parents[1]
+    if package.parent.name == "src" and (checkout / ".git").exists():
+        return _head(checkout)
+    try:
+        return (package / "commit.txt").read_text("utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _head(checkout: Path) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["git", "-C", checkout, "rev-parse", "--short=7", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from headway.cli.version import version_line
-
         click.echo(version_line())
         ctx.exit()
 

@@ -11,15 +11,6 @@ from headway.nouns import door
 
 if TYPE_CHECKING:
     from headway.observe import erase as erase
-    from headway.observe.chosen import (
-        but as but,
-        newest_trained as newest_trained,
-        outcomes_upto as outcomes_upto,
-        read_by as read_by,
-        spread_trained as spread_trained,
-        spread_windows as spread_windows,
-    )
-    from headway.observe.daily import Day as Day, by_day as by_day
     from headway.observe.damage import UNREADABLE as UNREADABLE, damaged as damaged
     from headway.observe.database import (
         Connection as Connection,
@@ -62,14 +53,22 @@ if TYPE_CHECKING:
     from headway.observe.experience import (
         LEARNED_PARTS as LEARNED_PARTS,
         PARTS as PARTS,
+        Kin as Kin,
         Recorded as Recorded,
         SplitBy as SplitBy,
+        newest_trained as newest_trained,
+        outcomes_upto as outcomes_upto,
         part_of as part_of,
         part_of_group as part_of_group,
         parts_of as parts_of,
+        read_by as read_by,
         split_by as split_by,
+        spread_trained as spread_trained,
+        spread_windows as spread_windows,
+        unrepeated as unrepeated,
     )
     from headway.observe.frame import (
+        PROOF as PROOF,
         Block as Block,
         Flags as Flags,
         TaskFrame as TaskFrame,
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
         joined as joined,
         seal as seal,
     )
-    from headway.observe.history import config_changes as config_changes, first_decision as first_decision
     from headway.observe.insert import encode_candidates as encode_candidates, request_of as request_of
     from headway.observe.jobs import Job as Job, Jobs as Jobs, at_work as at_work, worker_there as worker_there
     from headway.observe.keys import (
@@ -85,14 +83,17 @@ if TYPE_CHECKING:
         SCOPES as SCOPES,
         Key as Key,
         Keys as Keys,
+        Links as Links,
         digest_of as digest_of,
         new_secret as new_secret,
     )
-    from headway.observe.kin import Kin as Kin, unrepeated as unrepeated
-    from headway.observe.lags import ChangeLags as ChangeLags, change_lags as change_lags
-    from headway.observe.links import Links as Links
+    from headway.observe.lags import (
+        ChangeLags as ChangeLags,
+        change_lags as change_lags,
+        first_signals as first_signals,
+        same_moment as same_moment,
+    )
     from headway.observe.migrations import EVEN_PAIR as EVEN_PAIR
-    from headway.observe.moments import first_signals as first_signals, same_moment as same_moment
     from headway.observe.part_blocks import (
         Batch as Batch,
         FirstRows as FirstRows,
@@ -128,17 +129,28 @@ if TYPE_CHECKING:
         settle as settle,
         waiting_signals as waiting_signals,
     )
-    from headway.observe.sharing import rated_as_a_whole as rated_as_a_whole, shared_results as shared_results
     from headway.observe.signals import signals_given as signals_given
     from headway.observe.since import (
         Changes as Changes,
+        config_changes as config_changes,
         count_since as count_since,
-        first_decided as first_decided,
+        first_decision as first_decision,
         latest_draws as latest_draws,
     )
     from headway.observe.store import Store as Store, WriteTransaction as WriteTransaction
-    from headway.observe.totals import Counts as Counts, keep_totals as keep_totals, unreadable as unreadable
-    from headway.observe.units import unpriced as unpriced
+    from headway.observe.totals import (
+        Counts as Counts,
+        Day as Day,
+        by_day as by_day,
+        keep_totals as keep_totals,
+        unreadable as unreadable,
+    )
+    from headway.observe.units import (
+        decisions_about as decisions_about,
+        rated_as_a_whole as rated_as_a_whole,
+        shared_results as shared_results,
+        unpriced as unpriced,
+    )
     from headway.observe.writer import Writer as Writer
 else:
     __all__, __getattr__ = door(__name__)

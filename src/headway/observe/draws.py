@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headway.observe.database import Database, Row, chunks, placeholders
 from headway.observe.frame import Block, Flags, TaskFrame, joined
-from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, OUTCOME_WIDTH, STATUSES, decode_candidates
+from headway.observe.rows import DECISION_COLUMNS, DECISION_TABLES, OUTCOME_WIDTH, STATUSES
 
 OPEN_SHARE = 0.01  # of each action's decisions, the share that may still be open before the mark
 _PAGE = 2000
@@ -93,13 +93,12 @@ def ordered(
     return rows.where(np.argsort(order[np.searchsorted(numbers, rows.seq)]))
 
 
-def action_names(database: Database) -> Callable[[int, int], str]:
-    """The name of an action, by the number of its candidate set and its place there."""
-    sets = {
-        number: [candidate.name for candidate in decode_candidates(body)]
-        for number, body in database.query("SELECT id, body FROM candidate_sets")
-    }
-    return lambda candidates, action: sets[candidates][action]
+def known(frame: TaskFrame) -> list[int]:
+    """The numbers of the decisions with an outcome, in the order in which it became known."""
+    rows = [np.stack([block.settled, block.seq])[:, block.settled > 0] for block in frame.blocks()]
+    settled, seqs = np.concatenate([np.empty((2, 0), dtype=np.int64), *rows], axis=1)
+    numbers: list[int] = seqs[np.argsort(settled)].tolist()
+    return numbers
 
 
 def outcome_pages(database: Database, seqs: Sequence[int]) -> Iterator[list[Row]]:

@@ -11,22 +11,73 @@ says how its rows were split.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
 
 from headway.nouns import SOURCES, Decision, Ending, Floats, Settled, Situation, State, ids
-from headway.observe.frame import Block, Small, TaskFrame, Whole
-from headway.observe.kin import kin_of, unrepeated
+from headway.observe.frame import Block, Flags, Small, TaskFrame, Whole, joined
 from headway.observe.part_blocks import BATCH, FirstRows, FrameBlock, PartBlock, without
 from headway.observe.query import Query
 from headway.observe.rows import dumps
 
+_NUMBERED = re.compile(r"[\w.:-]*\d[\w.:-]*")
+_SAMPLE, _LEAST = 2000, 100
+
+
+@lru_cache(maxsize=4096)
+def _plain(text: str) -> str:
+    return " ".join(_NUMBERED.sub("#", text.casefold()).split())
+
+
+def kin_of(text: str, state: State, unrepeated: Collection[str] = ()) -> str:
+    """A name that near-copies share. A text without numbers stands alone; otherwise the state belongs to it."""
+    plain = _plain(text)
+    if text and "#" not in plain:
+        return plain
+    return f"{plain}\0{dumps({name: value for name, value in state.items() if name not in unrepeated})}"
+
+
+class Kin:
+    """Names for the situations of a task: near-copies share one."""
+
+    def __init__(self, query: Query, task: str) -> None:
+        self._fields = unrepeated(query, task)
+
+    def name(self, situation: Situation) -> str:
+        return kin_of(situation.text, situation.state, self._fields)
+
+
+def unrepeated(query: Query, task: str) -> tuple[str, ...]:
+    """Fields that hold another id in every decision: words without a space, or whole numbers that only grow."""
+    values: dict[str, list[str | int]] = {}
+    states = query.latest_states(task, _SAMPLE)
+    for state in states:
+        for name, value in state.items():
+            if (isinstance(value, int) and not isinstance(value, bool)) or (
+                isinstance(value, str) and " " not in value
+            ):
+                values.setdefault(name, []).append(value)
+    return tuple(
+        sorted(name for name, held in values.items() if len(held) == len(states) >= _LEAST and _never_repeats(held))
+    )
+
+
+def _never_repeats(latest_first: list[str | int]) -> bool:
+    if len(set(latest_first)) < len(latest_first):
+        return False
+    if all(isinstance(value, str) for value in latest_first):
+        return True
+    return all(later > before for later, before in pairwise(latest_first))  # type: ignore[operator]
+
+
 Part = Literal["train", "tune", "prove"]
 SplitBy = str  # "group", "decision", "kin", or "kin without FIELD,FIELD"
-_SAMPLE = 2000  # latest decisions, among which near-copies are looked for
 FEW_GROUPS = 100  # below this many texts or states, rows are split by decision
 PARTS: dict[Part, float] = {"train": 0.5, "tune": 0.1, "prove": 0.4}
 LEARNED_PARTS: tuple[Part, ...] = ("train", "tune")  # the part `prove` is kept for evidence
@@ -178,3 +229,68 @@ class Recorded:
                     continue  # corrected since
                 weight = weight_of[row.decision.seq]
                 yield without(row if weight == row.weight else replace(row, weight=weight), self._left_out)
+
+
+def settled_of_parts(frame: TaskFrame, parts: Collection[str], by: SplitBy, *, upto: int, after: int = 0) -> Block:
+    """The decisions of some parts that settled after one row of the outcome log, up to another; in its order."""
+    codes, chosen = [_CODES[name] for name in parts], list[Block]()
+    for block in frame.blocks():
+        settled = (block.settled > after) & (block.settled <= upto)
+        if settled.any():
+            chosen.append(block.where(settled & np.isin(parts_of(frame, block, by), codes)))
+    rows = joined(chosen)
+    return rows.where(np.argsort(rows.settled))
+
+
+def newest_trained(
+    frame: TaskFrame, parts: Collection[str], by: SplitBy, *, upto: int, from_decision: int, most: int
+) -> Block:
+    """Training rows with a reward and known probabilities: the newest, or the first if others are newer."""
+    rows = settled_of_parts(frame, parts, by, upto=upto)
+    rows = rows.where((rows.seq >= from_decision) & ~np.isnan(rows.reward) & rows.known)
+    recent = rows.where(rows.settled > upto - 4 * most)
+    return recent.part(-most, len(recent)) if len(recent) else rows.part(0, most)
+
+
+def outcomes_upto(frame: TaskFrame, upto: int) -> tuple[int, int]:
+    """Present outcomes up to a row of their log, and how many of them have a reward."""
+    found = [block.reward[(block.settled > 0) & (block.settled <= upto)] for block in frame.blocks()]
+    return sum(one.size for one in found), sum(int((~np.isnan(one)).sum()) for one in found)
+
+
+def spread_trained(
+    frame: TaskFrame, parts: Collection[str], by: SplitBy, *, upto: int, places: int, most: int
+) -> list[int]:
+    """Training rows, by number: the first ones after each of some places of the outcome log."""
+    rows = settled_of_parts(frame, parts, by, upto=upto)
+    starts = np.searchsorted(rows.settled, [upto * place // places for place in range(places)], side="right")
+    ends = np.minimum([*starts[1:], len(rows)], starts + most // places)
+    return [seq for start, end in zip(starts, ends, strict=True) for seq in rows.seq[start:end].tolist()]
+
+
+def spread_windows(
+    frame: TaskFrame, parts: Collection[str], by: SplitBy, *, upto: int, mined: bool, windows: int, most: int
+) -> list[int]:
+    """Settled rows, by number: all, or those in evenly spread windows of an outcome log that is longer than `most`."""
+    rows = settled_of_parts(frame, parts, by, upto=upto)
+    rows = rows if mined else rows.where(rows.source != SOURCES.index("mined"))
+    if upto > most:
+        size = most // windows
+        starts = np.arange(windows) * (upto - size) // (windows - 1)
+        window = np.searchsorted(starts, rows.settled, side="left") - 1
+        rows = rows.where((window >= 0) & (rows.settled <= starts[window] + size))
+    seqs: list[int] = rows.seq.tolist()
+    return seqs
+
+
+def read_by(
+    frame: TaskFrame, block: Block, parts: Collection[str], by: SplitBy, *, upto: float, before: float
+) -> Flags:
+    """Which rows of a whole block a training has read: of its parts, what had settled or was decided by then."""
+    if not upto or not parts:
+        return np.zeros(len(block), dtype=np.bool_)
+    settled = (block.first > 0) & (block.first <= upto)
+    known = settled | (block.at / 1e6 < before) | frame.undated(block)
+    if len(parts) < len(PARTS):
+        known &= np.isin(parts_of(frame, block, by), [_CODES[name] for name in parts])
+    return known

@@ -156,3 +156,26 @@ def secret_of(database: Database) -> bytes:
     """The secret of a store, 16 bytes."""
     rows = database.query("SELECT value FROM marks WHERE task_id = 0 AND name IN (?, ?) ORDER BY name", _NAMES)
     return struct.pack("<2q", *(value for (value,) in rows))
+
+
+_GRACE_S = 3600.0  # the clocks of machines that share a store may differ
+
+
+class Links:
+    """One-time links to the page: each works once, on any server of the project.
+
+    Stores digests of used links until one hour after the links expire.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def use(self, sha256: bytes, *, until: float, now: float) -> bool:
+        """Use a link; True if this is its first use."""
+        with self._database.transaction() as connection:
+            connection.execute("DELETE FROM used_links WHERE until < ?", (microseconds(now - _GRACE_S),))
+            added = connection.execute(
+                "INSERT INTO used_links (sha256, until) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (sha256, microseconds(until)),
+            )
+            return added.rowcount == 1

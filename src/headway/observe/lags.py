@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from headway.observe.database import Database, placeholders
-from headway.observe.draws import OPEN_SHARE, action_names
-from headway.observe.rows import LEADS
+from headway.nouns import SOURCES
+from headway.observe.database import Database, chunks, placeholders
+from headway.observe.draws import OPEN_SHARE
+from headway.observe.frame import TaskFrame
+from headway.observe.rows import LEADS, dumps, loads
 from headway.observe.units import has_units
 
 if TYPE_CHECKING:
@@ -71,8 +73,8 @@ def change_lags(
     until = int(now * 1e6)
     if imported.all():  # nothing is added to a file after it was written
         until = int(max(at.max(), last.max()))
-    label = action_names(database)
-    action = np.array([label(row[3], row[4]) for row in rows])
+    sets = query.frame(task).sets([row[3] for row in rows])
+    action = np.array([sets[row[3]][row[4]] for row in rows])
     age = np.maximum(until - at, 0) / 1e6
     came = np.where(known >= 0, np.maximum(known - at, 0) / 1e6, np.inf)
     changed = np.where(heard, np.maximum(last - at, 0) / 1e6, 0.0)
@@ -173,3 +175,67 @@ def _page_times(
         for subject, name, began, ended in database.query(sql.format(placeholders(list(places))), list(places))
         for place in places[bytes(subject)]
     ]
+
+
+_CONTENT = "d.text, d.step, d.candidate_set_id, d.probabilities, d.action, d.seed"
+_LEAST = 5  # pairs that repeat one another before anything is called a copy
+
+
+@dataclass(frozen=True, slots=True)
+class SameMoment:
+    """Pairs of decisions from elsewhere with the same time, to tell copies from times that are too coarse.
+
+    `usual`: how often any two of the decisions have the same content, at whatever time.
+    """
+
+    pairs: int = 0
+    equal: int = 0  # pairs with the same content too
+    usual: float = 0.0
+
+    @property
+    def copies(self) -> bool:
+        """Whether decisions of one moment are copies: they repeat one another far more often than any two do."""
+        return self.equal >= _LEAST and self.equal >= self.pairs * max(0.5, 3.0 * self.usual)
+
+
+def first_signals(database: Database, keys: Sequence[bytes]) -> list[float]:
+    """The time of each decision's first signal that counts, by the ids in the store; NaN without one."""
+    first: dict[bytes, int] = {}
+    for chunk in chunks(keys, 1000):
+        first.update(
+            database.query(
+                f"SELECT g.subject, MIN(g.at) FROM signals g WHERE g.subject IN ({placeholders(chunk)}) "
+                "AND g.withdrawn_by IS NULL AND g.value IS NOT NULL GROUP BY g.subject",
+                chunk,
+            )
+        )
+    return [first[key] / 1e6 if key in first else float("nan") for key in keys]
+
+
+def same_moment(database: Database, frame: TaskFrame, *, but: Collection[str] = ()) -> SameMoment:
+    """How decisions that something else made share their times and contents, `but` fields of the state apart."""
+    imported = SOURCES.index("imported")
+    rows = [
+        np.stack([block.seq, block.at])[:, block.leads & ((block.source == imported) | frame.claimed(block))]
+        for block in frame.blocks()
+    ]
+    seqs, times = np.concatenate([np.empty((2, 0), dtype=np.int64), *rows], axis=1)
+    together = _pairs(times)
+    if not together:
+        return SameMoment()
+    alike: list[int] = []
+    usual: list[int] = []
+    for chunk in chunks(seqs.tolist(), 2000):
+        sql = f"SELECT d.at, d.state, {_CONTENT} FROM decisions d WHERE d.seq IN ({placeholders(chunk)})"
+        for at, state, *content in database.query(sql, chunk):
+            kept = dumps({name: value for name, value in loads(state).items() if name not in but}) if but else state
+            usual.append(hash((kept, *content)))
+            alike.append(hash((at, usual[-1])))
+    count = len(usual)
+    return SameMoment(together, _pairs(alike), _pairs(usual) / (count * (count - 1) / 2))
+
+
+def _pairs(values: ArrayLike) -> int:
+    """How many pairs of these are equal."""
+    _, counts = np.unique(np.array(values, dtype=np.int64), return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from headway.observe.frame import TaskFrame
 
 
-_LIVE = "NOT EXISTS (SELECT 1 FROM settled n WHERE n.replaces = s.seq)"
-
-
 class Query:
     """The reading half of the store; every method is a separate short read."""
 
@@ -211,36 +208,26 @@ class Query:
 
         return TaskFrame(self._database, self.name_id("task", task), task)
 
-    def settled(
-        self,
-        task: str,
-        *,
-        after: int = 0,
-        upto: int | None = None,
-        corrections: bool = False,
-        signals: bool = False,
-        raters: Collection[str] | bool = False,
-    ) -> Iterator[Settled]:
-        """Outcomes in the order in which they became known.
+    def settled(self, task: str, *, signals: bool = False, raters: Collection[str] | bool = False) -> Iterator[Settled]:
+        """Every decision with an outcome, in the order in which these became known. See `outcomes`."""
+        from headway.observe.draws import known  # numpy
 
-        By default each decision appears once, with its current outcome. `corrections` gives the whole log, including
-        replaced rows and their replacements, for online folds. `signals` adds the live signal values of each row.
-        `raters` adds who gave them: the names of the signals that count, or True for all.
-        """
-        live = "" if corrections else f" AND {_LIVE}"
-        last = "" if upto is None else " AND s.seq <= ?"
-        sql = (
-            f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} WHERE s.task_id = ?{live}{last} AND s.seq > ? "
-            "ORDER BY s.seq LIMIT ?"
-        )
-        bound = (self.name_id("task", task), *(() if upto is None else (upto,)))
-        pages = self._database.pages(sql, bound, after=after)
-        return with_decisions(self._database, pages, values_of=self.values if signals else None, raters=raters)
+        return self.outcomes(known(self.frame(task)), signals=signals, raters=raters)
+
+    def log(self, task: str, *, after: int = 0) -> Iterator[Settled]:
+        """The log of outcomes after one of its rows, with rows that were replaced and their replacements."""
+        sql = f"SELECT {SETTLED_COLUMNS} FROM {SETTLED_TABLES} WHERE s.task_id = ? AND s.seq > ? ORDER BY s.seq LIMIT ?"
+        pages = self._database.pages(sql, (self.name_id("task", task),), after=after)
+        return with_decisions(self._database, pages)
 
     def outcomes(
         self, seqs: Sequence[int], *, signals: bool = False, raters: Collection[str] | bool = False
     ) -> Iterator[Settled]:
-        """These decisions in this order, each with its present outcome: pending if it is open. See `draws_of`."""
+        """These decisions in this order, each with its present outcome: pending if it is open. See `draws_of`.
+
+        `signals` adds the live signal values of each row; `raters` who gave them: the names of the signals that count,
+        or True for all.
+        """
         from headway.observe.draws import outcome_pages
 
         pages = outcome_pages(self._database, seqs)
@@ -300,6 +287,10 @@ class Query:
         rows = self._database.query("SELECT MAX(seq) FROM settled WHERE task_id = ?", (self.name_id("task", task),))
         return int(rows[0][0] or 0)
 
+    def last_signal(self) -> int:
+        """Of all tasks: what is said or taken back later has a higher number."""
+        return int(self._database.query("SELECT MAX(seq) FROM signals")[0][0] or 0)
+
     def last_decision(self, task: str) -> int:
         rows = self._database.query("SELECT MAX(seq) FROM decisions WHERE task_id = ?", (self.name_id("task", task),))
         return int(rows[0][0] or 0)
@@ -338,16 +329,6 @@ class Query:
         if has_units(self._database) or any(total.repeats for total in daily_totals(self._database, task_id)):
             sql += f" AND {LEADS}"
         return int(self._database.query(sql, (task_id, after, 2**62 if upto is None else upto))[0][0])
-
-    def latest_since(self, task: str, most: int) -> tuple[int, float]:
-        """How many of the latest units there are, at most so many, and the time of the oldest of them."""
-        rows = self._database.query(
-            "SELECT COUNT(*), MIN(at) FROM (SELECT d.at FROM decisions d "
-            f"WHERE d.task_id = ? AND {LEADS} ORDER BY d.seq DESC LIMIT ?) AS n",
-            (self.name_id("task", task), most),
-        )
-        count, oldest = rows[0]
-        return int(count), (oldest or 0) / 1e6
 
     def count_source(self, task: str, source: Source) -> int:
         """Decisions of a task from one source, so that every view can label synthetic data."""

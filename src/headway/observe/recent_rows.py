@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headway.nouns import Internal, Time, served
-from headway.observe.database import Database, chunks, placeholders
+from headway.observe.database import Database
 from headway.observe.query import Query
-from headway.observe.rows import REQUESTS, decode_candidates
+from headway.observe.rows import REQUESTS
 from headway.observe.totals import daily_totals
 from headway.observe.units import has_units
 
@@ -117,7 +117,7 @@ def recent(
         "ORDER BY d.seq",
         values,
     )
-    names = _action_names(database, {row[1] for row in rows})
+    names = query.frame(task).sets([row[1] for row in rows])
     size = max(_SMALLEST, math.ceil(len(rows) / points))
     early = -len(rows) % size  # only the oldest bucket may be partly filled
     trend: list[Bucket] = []
@@ -156,22 +156,11 @@ def recent(
     )
 
 
-def _action_names(database: Database, sets: set[int]) -> dict[int, list[str]]:
-    """The names of the actions of each candidate set, by its id."""
-    names: dict[int, list[str]] = {}
-    for chunk in chunks(sorted(sets)):
-        for identifier, body in database.query(
-            f"SELECT id, body FROM candidate_sets WHERE id IN ({placeholders(chunk)})", chunk
-        ):
-            names[identifier] = [candidate.name for candidate in decode_candidates(body)]
-    return names
-
-
 def _add_signals(
     database: Database,
     query: Query,
     values: tuple[int, int],
-    names: dict[int, list[str]],
+    names: Mapping[int, Sequence[str]],
     actions: dict[str, Part],
     policies: dict[str, Part],
 ) -> list[str]:

@@ -1,8 +1,13 @@
-"""What came since a moment: the latest decisions of a kind, how many there are, and changes for callers that poll."""
+"""What came since a moment: the latest decisions, how many there are, changes of settings, and changes for who polls.
+
+All by a fixed number of index lookups, however long the log is. `config_changes` looks at the log in a fixed number of
+places, and finds the change between two that differ by bisection: one that was taken back in between is not seen.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headway.observe.database import Database
 from headway.observe.rows import LEADS, decode_candidates
@@ -45,14 +50,6 @@ def _is_choice(body: str, action: str) -> bool:
     return len(names) > 1 and (not action or action in names)
 
 
-def first_decided(database: Database, query: Query, task: str) -> float:
-    """The time of the first stored decision of a task; 0 without one."""
-    rows = database.query(
-        "SELECT at FROM decisions WHERE task_id = ? ORDER BY seq LIMIT 1", (query.name_id("task", task),)
-    )
-    return rows[0][0] / 1e6 if rows else 0.0
-
-
 def latest_draws(database: Database, query: Query, task: str, most: int) -> list[int]:
     """The store's numbers of the latest draws of a task, oldest first."""
     rows = database.query(
@@ -60,6 +57,64 @@ def latest_draws(database: Database, query: Query, task: str, most: int) -> list
         (query.name_id("task", task), most),
     )
     return [int(seq) for (seq,) in reversed(rows)]
+
+
+_PLACES = 200
+_AT = (
+    "SELECT d.seq, d.at, c.body, p.ref FROM decisions d JOIN configs c ON c.id = d.config_id "
+    "JOIN policies p ON p.id = d.policy_id WHERE d.task_id = ? AND d.seq >= ? ORDER BY d.seq LIMIT 1"
+)
+_LAST = "SELECT seq FROM decisions WHERE task_id = ? ORDER BY seq DESC LIMIT 1"
+
+
+class SeenDecision(NamedTuple):
+    """A decision as the history of a task needs it."""
+
+    seq: int
+    at: float
+    config: str  # the body of its configuration
+    policy: str
+
+
+def config_changes(
+    database: Database, query: Query, task: str, key: Callable[[str], str]
+) -> list[tuple[SeenDecision, SeenDecision]]:
+    """(the last look before, the first decision after) each change of `key(configuration)`, oldest first."""
+    task_id = query.name_id("task", task)
+    before, rows = first_decision(database, task_id), database.query(_LAST, (task_id,))
+    if before is None or not rows:
+        return []
+    first, last = before.seq, int(rows[0][0])
+    changes = []
+    for place in range(1, _PLACES + 1):
+        seen = first_decision(database, task_id, first + (last - first) * place // _PLACES)
+        assert seen is not None
+        if key(seen.config) != key(before.config):
+            changes.append((before, _bisected(database, task_id, before, seen, key)))
+        before = seen
+    return changes
+
+
+def _bisected(
+    database: Database, task_id: int, before: SeenDecision, after: SeenDecision, key: Callable[[str], str]
+) -> SeenDecision:
+    """The first decision with the later configuration."""
+    low, high, wanted = before.seq, after.seq, key(after.config)
+    while high - low > 1:
+        place = (low + high) // 2
+        seen = first_decision(database, task_id, place)
+        assert seen is not None
+        if key(seen.config) == wanted:  # so has the first decision from here on
+            high, after = place, seen
+        else:
+            low = seen.seq
+    return after
+
+
+def first_decision(database: Database, task_id: int, seq: int = 0) -> SeenDecision | None:
+    """The oldest decision of a task that is still stored, from this number on."""
+    rows = database.query(_AT, (task_id, seq))
+    return SeenDecision(int(rows[0][0]), rows[0][1] / 1e6, rows[0][2], rows[0][3]) if rows else None
 
 
 _LATEST_JOBS = "SELECT seq, kind, state, done, total FROM jobs ORDER BY seq DESC LIMIT 20"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from headway.nouns import SOURCES
@@ -72,6 +73,15 @@ class Counts:
     last_at: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    day: str
+    decisions: int
+    signals: int
+    rewarded: int
+    reward: float | None  # the mean
+
+
 class _Marks(NamedTuple):
     """The last counted row of each table."""
 
@@ -96,12 +106,7 @@ def row_counts(database: Database, task_id: int) -> Counts:
     totals = daily_totals(database, task_id)
     decisions = sum(total.decisions for total in totals)
     units = decisions - sum(total.repeats for total in totals)
-    by_status: dict[str, int] = {
-        "pending": 0,
-        "rewarded": sum(total.rewarded for total in totals),
-        "failed": sum(total.failed for total in totals),
-        "censored": sum(total.censored for total in totals),
-    }
+    by_status = {"pending": 0, **{name: sum(getattr(total, name) for total in totals) for name in _STATUS}}
     by_status["pending"] = units - sum(by_status.values())
     by_source: dict[str, int] = {}
     for total in totals:
@@ -120,6 +125,27 @@ def row_counts(database: Database, task_id: int) -> Counts:
         first_at=None if first is None else first / 1e6,
         last_at=None if last is None else last / 1e6,
     )
+
+
+def by_day(database: Database, task_id: int, *, since: float) -> list[Day]:
+    """Counts per day in UTC, oldest first; empty days are omitted.
+
+    A decision, its signals and its reward all count on the day of the decision.
+    """
+    days: dict[int, DayTotal] = {}
+    for total in daily_totals(database, task_id):
+        if total.day >= since * 1e6 // DAY and total.decisions:
+            days.setdefault(total.day, DayTotal(total.day, 0)).add(total)
+    return [
+        Day(
+            day=datetime.fromtimestamp(day * DAY / 1e6, UTC).date().isoformat(),
+            decisions=total.decisions,
+            signals=total.signals,
+            rewarded=total.rewards,
+            reward=total.reward_sum / total.rewards if total.rewards else None,
+        )
+        for day, total in sorted(days.items())
+    ]
 
 
 def action_totals(database: Database, task_id: int) -> list[tuple[str, int, int]]:
@@ -144,7 +170,7 @@ def keep_totals(database: Database, task_id: int) -> None:
     """Store the totals of the rows so far, if many came. The caller holds the project lock: nothing is deleted."""
     last = _last(database, task_id)
     while True:
-        marks = _marks(database, task_id)
+        marks = _stored(database, task_id)[0]
         if all(end - mark <= _TAIL for mark, end in zip(marks, last, strict=True)):
             return
         upto = _Marks(*(min(mark + _PAGE, end) if end > mark else mark for mark, end in zip(marks, last, strict=True)))
@@ -200,11 +226,6 @@ def _stored(database: Database, task_id: int) -> tuple[_Marks, _Days]:
         return _Marks(), {}
     days = {(row[3], row[4]): DayTotal(*row[3:]) for row in rows if row[3] is not None}
     return _Marks(*rows[0][:3]), days
-
-
-def _marks(database: Database, task_id: int) -> _Marks:
-    rows = database.query("SELECT decisions, signals, settled FROM totals_upto WHERE task_id = ?", (task_id,))
-    return _Marks(*rows[0]) if rows else _Marks()
 
 
 def _last(database: Database, task_id: int) -> _Marks:

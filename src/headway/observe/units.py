@@ -20,7 +20,7 @@ from typing import Any
 
 from headway.nouns import errors, ids
 from headway.observe.database import Connection, Database, chunks, placeholders
-from headway.observe.rows import STATUSES
+from headway.observe.rows import LEADS, STATUSES
 from headway.observe.totals import forget_blocks, forget_totals
 
 ATTEMPT, PROXY = "attempt", "proxy:"  # the signal that links, and its rater: whoever links can hide a decision
@@ -145,6 +145,53 @@ def unpriced(database: Database, requests: Collection[bytes], cost: int) -> set[
         )
         unknown.update(bytes(unit) for (unit,) in rows)
     return unknown
+
+
+def decisions_about(database: Database, after: int) -> list[int]:
+    """The numbers of the decisions that signals after this one may be about, also by their unit or draw."""
+    said = [bytes(row[0]) for row in database.query("SELECT DISTINCT subject FROM signals WHERE seq > ?", (after,))]
+    about: set[bytes] = set(said)
+    for chunk in chunks(said):
+        rows = database.query(f"SELECT unit, draw FROM decisions WHERE id IN ({placeholders(chunk)})", chunk)
+        about.update(bytes(one) for row in rows for one in row if one is not None)
+    found: set[int] = set()
+    for chunk in chunks(sorted(about)):
+        for column in ("id", "unit", "draw", "episode"):
+            rows = database.query(f"SELECT seq FROM decisions WHERE {column} IN ({placeholders(chunk)})", chunk)
+            found.update(int(seq) for (seq,) in rows)
+    return sorted(found)
+
+
+# -- decisions that share one result although each is a unit: steps of an episode that is rated as a whole
+
+_LATEST = 1000  # decisions
+
+
+def rated_as_a_whole(database: Database, task_id: int, names: Sequence[int]) -> bool:
+    """Whether any of the latest decisions of a task shares its result with other steps of its episode."""
+    counts = f" AND g.name_id IN ({placeholders(names)})" if names else ""
+    latest = f"SELECT d.episode FROM decisions d WHERE d.task_id = ? AND d.unit IS NULL AND {LEADS} ORDER BY d.seq DESC"
+    rows = database.query(
+        f"SELECT 1 FROM ({latest} LIMIT {_LATEST}) AS l JOIN signals g ON g.subject = l.episode "
+        f"WHERE g.withdrawn_by IS NULL AND g.value IS NOT NULL{counts} "
+        "AND 1 < (SELECT COUNT(*) FROM decisions o WHERE o.episode = l.episode AND o.draw IS NULL) LIMIT 1",
+        (task_id, *names),
+    )
+    return bool(rows)
+
+
+def shared_results(database: Database, task_id: int, names: Sequence[int]) -> frozenset[int]:
+    """Which draws of a task share a result; `names` are the signals that count, all if there are none."""
+    counts = f" AND g.name_id IN ({placeholders(names)})" if names else ""
+    steps = database.query(
+        "SELECT d.seq FROM episodes e JOIN decisions d ON d.episode = e.id AND d.unit IS NULL "
+        f"AND {LEADS} WHERE e.task_id = ? "
+        "AND 1 < (SELECT COUNT(*) FROM decisions o WHERE o.episode = e.id AND o.draw IS NULL) "
+        "AND EXISTS (SELECT 1 FROM signals g WHERE g.subject = e.id AND g.withdrawn_by IS NULL "
+        f"AND g.value IS NOT NULL{counts})",
+        (task_id, *names),
+    )
+    return frozenset(row[0] for row in steps)
 
 
 # -- attempts that were stored as decisions

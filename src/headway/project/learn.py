@@ -303,7 +303,7 @@ def _changes(project: Opened, task: str, mark: int, header: Header) -> Iterator[
     start = int(header.trained_on.get("folded_from", mark))
     left_out, mined = header.trained_on.get("left_out", ()), header.trained_on.get("mined", False)
     by = header.split.get("by", "group")
-    for row in project.query.settled(task, after=mark, corrections=True):
+    for row in project.query.log(task, after=mark):
         weak = row.decision.source == "mined" and not mined
         if row.replaces is not None and not weak:
             before = project.query.settled_row(row.replaces)

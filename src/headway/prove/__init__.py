@@ -14,24 +14,19 @@ if TYPE_CHECKING:
     from headway.prove.betting import Bets as Bets
     from headway.prove.calibration import PLACES as PLACES
     from headway.prove.change import moved_by as moved_by
-    from headway.prove.chunks import (
-        CheckColumns as CheckColumns,
-        DrawnPolicy as DrawnPolicy,
-        chunk as chunk,
-        put as put,
-    )
+    from headway.prove.chunks import DrawnPolicy as DrawnPolicy, chunk as chunk, put as put
     from headway.prove.diagnostics import (
         Checks as Checks,
         Floors as Floors,
         Window as Window,
         missing_width as missing_width,
     )
-    from headway.prove.evidence import from_log as from_log
+    from headway.prove.display import Look as Look, look_at as look_at
+    from headway.prove.evidence import LogStream as LogStream, from_log as from_log
     from headway.prove.guard_bets import GuardRule as GuardRule
     from headway.prove.guards import judge_pairs as judge_pairs, unknown_guard as unknown_guard
     from headway.prove.leaks import LeakDetector as LeakDetector, Leaks as Leaks
     from headway.prove.log import Integers as Integers, Log as Log, RowOrigin as RowOrigin
-    from headway.prove.look import Look as Look, look_at as look_at
     from headway.prove.page import Line as Line, Page as Page
     from headway.prove.power import Planned as Planned, likely_range as likely_range, plan as plan
     from headway.prove.raters import with_regions as with_regions

@@ -196,14 +196,13 @@ def diagnose(
     keys: Groups,
     *,
     arms: tuple[str, ...],
-    floors: Floors | None = None,
     training: Window | None = None,
     excluded: bool = False,
     margin: float = 0.0,
     capped: bool = False,
 ) -> tuple[Diagnostic, ...]:
     """Every check of a log. `excluded`: failed and unrated rows have no reward; `capped`: cut ones count."""
-    floors = floors or Floors()
+    floors = Floors()
     diagnostics = [
         *checks.overlap(tally, floors),
         checks.unlogged_actions(floors),

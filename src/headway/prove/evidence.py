@@ -7,16 +7,17 @@ A pure function of its arguments: the same data and policies give the same evide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.nouns import Claims, Diagnostic, Estimate, Evidence, Guard, Prospect, errors
 from headway.prove.about import About
-from headway.prove.diagnostics import Floors, Window, diagnose, missing_width
+from headway.prove.diagnostics import Window, diagnose, missing_width
 from headway.prove.display import Display
 from headway.prove.guard_bets import GuardRule
 from headway.prove.guards import judge_guards
@@ -24,6 +25,7 @@ from headway.prove.log import Log
 from headway.prove.power import sequence_needed
 from headway.prove.proof import LogProof
 from headway.prove.raters import standing
+from headway.prove.state import freeze, thaw
 from headway.prove.tally import MetricTally
 
 LEAST = 1_000  # decisions before anything is said
@@ -58,42 +60,65 @@ def from_log(
     about: About,
     *,
     guards: Sequence[GuardRule] = (),
-    segment_tolerance: float = 0.0,
-    floors: Floors | None = None,
-    training: Window | Callable[[], Window | None] | None = None,
+    training: Window | None = None,
     display: bool = True,
 ) -> Evidence:
-    """Evidence from logged decisions, streamed once, in the order in which their outcomes became known.
+    """Evidence from logged decisions, streamed once, in the order in which they were made.
 
     `display` adds cross-fitted estimates with intervals (`ScoreSpread`) where the rows fit in memory; the gate's own
     numbers do not depend on it. Failed and censored rows without a reward are counted; they block if they depend on
     the action.
     """
-    proof, drawn, claimed = log_proof(about, guards, hashing=not about.data_hash), None, 0
-    shown = Display(reward_range=about.reward_range) if display else None
+    stream = LogStream(about, guards, display=display)
     for chunk in chunks:
+        stream.add(chunk)
+    return stream.evidence(training)
+
+
+class LogStream:
+    """The same, chunk by chunk: what a proof knows after some rows of its log."""
+
+    def __init__(self, about: About, guards: Sequence[GuardRule] = (), *, display: bool = True) -> None:
+        self._about, self._claimed = about, 0
+        self.proof = log_proof(about, guards, hashing=not about.data_hash)
+        self._drawn: LogProof | None = None  # without the decisions that something else made, once there are any
+        self._shown = Display(reward_range=about.reward_range) if display else None
+
+    def add(self, chunk: Log) -> None:
+        """The next rows."""
+        proof = self.proof
         claims = None if chunk.origin is None else chunk.origin.claimed
-        if claims is not None and (drawn is not None or claims.any()):
-            drawn = drawn or (proof.fork() if proof.arms else log_proof(about, hashing=False))
-            drawn.update(_without(chunk, claims))
-            claimed += int((claims & (chunk.worst | ~np.isnan(chunk.reward))).sum())
+        if claims is not None and (self._drawn is not None or claims.any()):
+            if self._drawn is None:
+                self._drawn = proof.fork() if proof.arms else log_proof(self._about, hashing=False)
+            self._drawn.update(_without(chunk, claims))
+            self._claimed += int((claims & (chunk.worst | ~np.isnan(chunk.reward))).sum())
         step = LOOK if proof.rows < 100 * LOOK else max(LOOK, len(chunk))
         for start in range(0, len(chunk), step):
             proof.update(chunk if step >= len(chunk) else chunk.rows(start, start + step))
-        if shown is not None:
-            shown.add(chunk)
-    evidence = evidence_of(
-        proof,
-        about,
-        segment_tolerance=segment_tolerance,
-        floors=floors,
-        training=training() if callable(training) else training,
-        shown=shown,
-    )
-    if drawn is None:
-        return evidence
-    alone = drawn.statistic(about.margin), drawn.statistic_worse()
-    return replace(evidence, claims=Claims(claimed, drawn.n, *alone))
+        if self._shown is not None:
+            self._shown.add(chunk)
+
+    def evidence(self, training: Window | None = None) -> Evidence:
+        """What the rows so far say."""
+        evidence = evidence_of(self.proof, self._about, training=training, shown=self._shown)
+        if self._drawn is None:
+            return evidence
+        alone = self._drawn.statistic(self._about.margin), self._drawn.statistic_worse()
+        return replace(evidence, claims=Claims(self._claimed, self._drawn.n, *alone))
+
+    def frozen(self, beside: object) -> bytes | None:
+        """The sums, and plain values beside them, as bytes; None while rows are kept for display."""
+        if self._shown is None or not self._shown.beyond:
+            return None
+        return freeze([self.proof, self._drawn, self._claimed, beside])
+
+    def thaw(self, data: bytes) -> Any:
+        """Go on from there; the values beside them."""
+        self.proof, self._drawn, self._claimed, beside = thaw(data)
+        if self._shown is not None:
+            self._shown.beyond = True
+        return beside
 
 
 def _without(chunk: Log, claimed: NDArray[np.bool_]) -> Log:
@@ -122,8 +147,6 @@ def evidence_of(
     proof: LogProof,
     about: About,
     *,
-    segment_tolerance: float = 0.0,
-    floors: Floors | None = None,
     training: Window | None = None,
     shown: Display | None = None,
 ) -> Evidence:
@@ -136,7 +159,7 @@ def evidence_of(
         )
     tally, n = proof.tally, proof.n
     judged = (
-        *judge_guards(proof.rules, proof.guards, proof.segments, tolerance=segment_tolerance),
+        *judge_guards(proof.rules, proof.guards, proof.segments),
         _failures(proof.failures),
     )
     difference, values = _estimates(proof, shown)
@@ -154,7 +177,7 @@ def evidence_of(
         counts=dict(proof.counts),
         data_hash=proof.data_hash,
         needed=about.still_needed(tally.variance, n, tally.scores.mean, proof.bets.better.lowest),
-        diagnostics=_diagnostics(proof, about, floors, training),
+        diagnostics=_diagnostics(proof, about, training),
         guards=judged,
         curve=tuple(proof.curve) if shown is not None else (),
         bounds=proof.bounds(about.margin),
@@ -164,13 +187,11 @@ def evidence_of(
     )
 
 
-def _diagnostics(
-    proof: LogProof, about: About, floors: Floors | None, training: Window | None
-) -> tuple[Diagnostic, ...]:
+def _diagnostics(proof: LogProof, about: About, training: Window | None) -> tuple[Diagnostic, ...]:
     excluded = proof.checks.missing.scores.n > 0 and proof.counts.get("left out", 0) > 0
     return (
         *diagnose(
-            proof.checks, proof.tally, proof.keys, arms=proof.arms, floors=floors, training=training,
+            proof.checks, proof.tally, proof.keys, arms=proof.arms, training=training,
             excluded=excluded, margin=about.margin, capped="capped" in about.declared,
         ),
         missing_width(

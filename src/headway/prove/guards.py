@@ -32,7 +32,6 @@ def judge_guards(
     tallies: Mapping[str, GuardTally],
     segments: Mapping[str, Groups],
     *,
-    tolerance: float = 0.0,
     unit: str = "",
 ) -> tuple[Guard, ...]:
     """One guard per rule and large segment. `unit`: what measures no rule that is without a tally, "held-out rows"."""
@@ -42,7 +41,7 @@ def judge_guards(
         else _judge(rule, tallies.get(rule.name) or GuardTally(rule))
         for rule in rules
     ]
-    return (*judged, *_judge_segments(segments, tolerance))
+    return (*judged, *_judge_segments(segments))
 
 
 def judge_pairs(
@@ -143,7 +142,7 @@ def _example(tally: GuardTally) -> float:
     return abs(tally.level) / 20 or 0.01
 
 
-def _judge_segments(segments: Mapping[str, Groups], tolerance: float) -> tuple[Guard, ...]:
+def _judge_segments(segments: Mapping[str, Groups]) -> tuple[Guard, ...]:
     """The reward difference in each segment, at a confidence level corrected for their number."""
     large = [
         (f"{name}={label}", mean)
@@ -159,8 +158,8 @@ def _judge_segments(segments: Mapping[str, Groups], tolerance: float) -> tuple[G
             Guard(
                 name=name,
                 difference=estimate,
-                tolerance=tolerance,
-                ok=not (estimate.high < 0.0 and -estimate.value > tolerance),
+                tolerance=0.0,
+                ok=estimate.high >= 0.0,
                 message=f"reward {estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}] there",
             )
         )

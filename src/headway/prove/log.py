@@ -40,28 +40,10 @@ class RowOrigin:
     columns: tuple[str, ...] = ()  # the features' names
 
     @classmethod
-    def of(
-        cls,
-        groups: Mapping[str, Sequence[str]],
-        *,
-        chosen_only: Sequence[bool],
-        beyond: Sequence[float],
-        stored_cuts: Mapping[str, tuple[float, ...]],
-        claimed: Sequence[bool],
-        columns: tuple[str, ...],
-    ) -> RowOrigin:
-        """From lists with one element per row; rows with the same label are in the same group."""
-        return cls(
-            groups={
-                name: np.array([crc32(label.encode()) for label in labels], dtype=np.int64)
-                for name, labels in groups.items()
-            },
-            chosen_only=np.array(chosen_only),
-            beyond=np.array(beyond, dtype=np.float64),
-            stored_cuts=stored_cuts,
-            claimed=np.array(claimed),
-            columns=columns,
-        )
+    def of(cls, groups: Mapping[str, Sequence[str]], *, beyond: Sequence[float], **columns: Any) -> RowOrigin:
+        """From labels: rows with the same one are in the same group."""
+        codes = {name: np.array([crc32(one.encode()) for one in labels], np.int64) for name, labels in groups.items()}
+        return cls(groups=codes, beyond=np.array(beyond, dtype=np.float64), **columns)
 
     def rows(self, cut: slice | NDArray[np.bool_]) -> RowOrigin:
         return RowOrigin(

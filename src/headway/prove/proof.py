@@ -26,11 +26,11 @@ from headway.prove.log import DELETED, PENDING, STATUS, Floats, Integers, Log
 from headway.prove.raters import RaterScores, RewardMean, silenced
 from headway.prove.reward_model import ArmRidges, ArmSums, narrow
 from headway.prove.sequential import ALPHA
+from headway.prove.state import RunningHash
 from headway.prove.tally import NOISE_FLOOR, ColumnMean, Groups, MetricTally, ScoreTally
 from headway.prove.wagers import Wagers
 
 FIRST_REFIT = 50
-MOST_PENDING = 8_192  # rows buffered before the next refit
 MOST_POINTS = 60  # of the plot's curve; with more, every other one is dropped
 MOST_RATERS = 64  # with a test without them; for later ones only their own rows are subtracted
 _HASHED = ("reward", "action", "logged", "target", "baseline", "features", "status", "order")
@@ -81,7 +81,7 @@ class LogProof:
         self.curve: list[tuple[int, float, float, float]] = []  # n, mean score, lower and upper bound
         self.candidate, self.current, self.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         self._stride, self._updates = 1, 0
-        self._hashes = {name: hashlib.sha256() for name in _HASHED} if hashing else {}
+        self._hashes = {name: RunningHash() for name in _HASHED} if hashing else {}
         self._model: ArmRidges | None = None
         self._next_refit = FIRST_REFIT
         self._rewarded = 0
@@ -89,8 +89,7 @@ class LogProof:
         self._beside = False  # this is a test without a rater: only the sum and its variance
         self._known = RewardMean()
         self._others: dict[str, RewardMean] = {}  # by rater: the rewards of all others
-        self._rater_hashes: dict[str, tuple[hashlib._Hash, hashlib._Hash]] = {}
-        self._pending: list[tuple[Floats, Integers, Floats]] = []
+        self._rater_hashes: dict[str, tuple[RunningHash, RunningHash]] = {}
         self._last = -inf
 
     def update(self, chunk: Log) -> None:
@@ -114,7 +113,7 @@ class LogProof:
             )
         self._last = int(chunk.order[-1])
         for name, digest in self._hashes.items():
-            digest.update(np.ascontiguousarray(getattr(chunk, name)).data)
+            digest.update(np.ascontiguousarray(getattr(chunk, name)).tobytes())
         for name in sorted(chunk.without.keys() - self.without.keys()):
             if len(self.without) < MOST_RATERS:
                 self.without[name], self._others[name] = self.fork(), deepcopy(self._known)
@@ -174,22 +173,17 @@ class LogProof:
         made.keys, made.segments, made.guards, made.counts, made.curve = Groups(), {}, {}, {}, []
         made.candidate, made.current, made.behaviour = ColumnMean(), ColumnMean(), ColumnMean()
         made._last, made._beside = -inf, True
-        for name in ("tally", "bets", "_sums", "_pending"):
+        for name in ("tally", "bets", "_sums"):
             setattr(made, name, deepcopy(getattr(self, name)))
         return made
 
     def _hash_raters(self, chunk: Log) -> None:
-        """Hash who rated each row, independent of the chunks."""
-        for name in {*self._rater_hashes, *chunk.without}:
-            if name not in self._rater_hashes:
-                self._rater_hashes[name] = hashlib.sha256(bytes(self.rows)), hashlib.sha256()
-            which, rewards = self._rater_hashes[name]
-            rated = chunk.raters.get(name)
-            if rated is None:
-                which.update(bytes(len(chunk)))
-                continue
-            which.update(rated.tobytes())
-            rewards.update(chunk.without.get(name, chunk.reward)[rated].tobytes())
+        """Hash who rated which rows, independent of the chunks."""
+        for name, alone in chunk.without.items():
+            which, rewards = self._rater_hashes.setdefault(name, (RunningHash(), RunningHash()))
+            places = np.flatnonzero(chunk.raters[name]) if name in chunk.raters else np.empty(0, dtype=np.int64)
+            which.update((places + self.rows).tobytes())
+            rewards.update(alone[places].tobytes())
 
     def _start(self, chunk: Log) -> None:
         self.arms = chunk.arms
@@ -253,24 +247,16 @@ class LogProof:
             self.raters.setdefault(name, RaterScores()).add(score, won, rated & kept, rated & kept & np.isnan(alone))
 
     def _train(self, x: Floats, action: Integers, reward: Floats, seen: NDArray[np.bool_]) -> None:
-        """Collect the rows for the next reward model, and fit it when it is due."""
+        """Add the rows for the next reward model, and fit it when it is due."""
         if self._sums is None:
             self._sums = ArmSums(len(self.arms), x.shape[1])
         if seen.all():
-            self._pending.append((x, action, reward))
+            self._sums.add(x, action, reward)
         else:
-            self._pending.append((x[seen], action[seen], reward[seen]))
+            self._sums.add(x[seen], action[seen], reward[seen])
         self._rewarded += int(seen.sum())
         self.rows += seen.size
-        refit = self.rows >= self._next_refit
-        if refit or sum(log[2].size for log in self._pending) >= MOST_PENDING:
-            self._sums.add(
-                np.concatenate([log[0] for log in self._pending]),
-                np.concatenate([log[1] for log in self._pending]),
-                np.concatenate([log[2] for log in self._pending]),
-            )
-            self._pending.clear()
-        if refit:
+        if self.rows >= self._next_refit:
             self._model = self._sums.fit()
             self.bets.variance = self.tally.variance
             if not self._beside:

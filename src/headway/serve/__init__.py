@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headway.serve.errors import ErrorDetail as ErrorDetail, problem as problem
     from headway.serve.kit_routes import kit_problems as kit_problems
     from headway.serve.run import serve as serve
-    from headway.serve.state import Server as Server
     from headway.serve.wire import (
         Candidates as Candidates,
         State as State,

@@ -5,6 +5,11 @@ sharing it; granian serves the given socket. A worker gets it from the parent, w
 announces the address (`workers.py`). Stopping: no new work (503), event streams end, open requests are answered,
 queued writes are committed; after `stop_timeout_s` the process ends anyway, and acknowledged writes are durable in
 any case.
+
+granian >= 2.5, < 3. Its public interface only takes an address, which it binds with SO_REUSEPORT: a second server would
+share the port without a word, and workers could not be given one socket. So `_init_shared_socket` is replaced here, and
+sets what it would set (`_ssp`, `_shd`, `_sfd`). Nothing else of Headway uses a private name of granian;
+tests/architecture/test_private_names.py fails when these change.
 """
 
 from __future__ import annotations
@@ -21,15 +26,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from granian._granian import SocketHolder
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server as Granian
 from msgspec.structs import replace
 
 from headway.nouns import errors
 from headway.project import Project
-from headway.serve.address import Address, bind, remove_address, write_address
+from headway.serve.address import BACKLOG, Address, bind, remove_address, write_address
 from headway.serve.app import application
-from headway.serve.embedded import GranianServer
+from headway.serve.connections import capacity
 from headway.serve.guard import RequestGuard
+from headway.settings import ServerSettings
 
 __all__ = ["Address", "Place", "bind", "serve"]
 
@@ -151,3 +162,35 @@ class _Stop:
     def _enforce(self) -> None:
         if not self._finished.wait(self._limit_s):
             os._exit(1)  # a commit hangs: acknowledged requests are durable
+
+
+class GranianServer(Granian):
+    """Granian in our event loop, on a socket that is bound already."""
+
+    def __init__(
+        self,
+        app: Any,
+        listening: socket.socket,
+        settings: ServerSettings,
+        interface: Interfaces = Interfaces.RSGI,
+    ) -> None:
+        super().__init__(
+            app,
+            address=settings.host,
+            port=listening.getsockname()[1],
+            interface=interface,
+            http=HTTPModes.http1,
+            http1_settings=HTTP1Settings(header_read_timeout=int(settings.read_timeout_s * 1000)),
+            websockets=False,
+            backlog=BACKLOG,
+            backpressure=capacity(settings)[1],
+            log_enabled=False,
+        )
+        self._listening = listening
+
+    def _init_shared_socket(self) -> None:
+        holder: Any = SocketHolder
+        descriptor = self._listening.detach()  # granian closes it
+        self._ssp = None
+        self._shd = holder(descriptor, False, BACKLOG)
+        self._sfd: Any = descriptor

@@ -13,7 +13,7 @@ each action was chosen, over the training rows and the held-out rows before. A p
 beat (`rivals` of a policy: simple models of the same rows). All tests must pass, so the error is that of one. Where a
 rival predicts the rows as well, that blocks.
 
-A row that is a near-copy of one that either policy has read (`observe.kin`: a number is different, or an id) counts for
+A row that is a near-copy of one that either policy has read (`observe.Kin`: a number is different, or an id) counts for
 neither: who learned rows by heart would predict it. Near-copies of one another count once.
 
 A policy that was trained on rows up to a time (`until` of a policy) is judged by rows after that time.
@@ -354,13 +354,13 @@ def _rows(question: ProofQuestion, rule: _Rewards | _Actions, after: int, until:
     """Rows after a time that neither policy was trained on, with what the rule needs; `left` counts the others."""
     unread = Unread(question.project, question.settings, question.candidate, question.other)
     read: set[str] = set()
-    for row in _settled(question):
+    for row in question.project.query.settled(question.settings.name):
         spoken = unread.speaks(row.decision, row.first or None)
         if not spoken and row.decision.situation.episode is None:
             read.add(kin.name(row.decision.situation))
         if row.decision.source != "mined" and (row.decision.at <= until or not spoken):
             rule.see(row)
-    for row in _settled(question):
+    for row in question.project.query.settled(question.settings.name):
         if row.decision.seq <= after or not unread.speaks(row.decision, row.first or None):
             continue
         why = _why_not(row, rule, until)
@@ -379,7 +379,3 @@ def _why_not(row: Settled, rule: _Rewards | _Actions, until: float) -> str:
     if row.decision.source == "mined":
         return "with a mined label"
     return "" if rule.usable(row) else "without a reward"
-
-
-def _settled(question: ProofQuestion) -> Iterator[Settled]:
-    return question.project.query.settled(question.settings.name)

@@ -1,4 +1,4 @@
-"""Intervals for display: normal, studentised bootstrap. Logs with all probabilities use `headway.prove.spread`.
+"""Intervals for display: normal, studentised bootstrap. Logs with all probabilities use `headway.prove.display`.
 
 The bootstrap draws how often each row comes up. Beyond `EXACT` rows it draws for bins of neighbouring sorted values
 instead (extreme rows stay unbinned), with Poisson counts: the distribution of the resampled mean and variance is the

@@ -39,8 +39,8 @@ from headway.kits.offline.stated import Stated
 from headway.nouns import Evidence, Verdict, errors
 from headway.promote import gate
 
-SCHEMA = "headway.run-pack/2"
-EARLIER = ("headway.run-pack/1",)
+SCHEMA = "headway.run-pack/3"
+EARLIER = ("headway.run-pack/1", "headway.run-pack/2")
 SUMS = "SHA256SUMS"
 _FILES = ("manifest.json", "results.json", "about.json", "rows.safetensors", "live.jsonl", "played.jsonl")
 _PACKAGES = ("headway", "numpy", "safetensors", "msgspec", "onnxruntime", "torch")

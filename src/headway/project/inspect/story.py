@@ -29,7 +29,7 @@ def task_story(project: Opened, task: str) -> TaskStory:
 
 
 def _started(project: Opened, task: str) -> Iterator[StoryEvent]:
-    first = first_decision(project.database, project.query, task)
+    first = first_decision(project.database, project.query.name_id("task", task))
     if first is not None:
         yield StoryEvent(
             at=first.at, kind="started", text=f"The first decision was made, by {first.policy}.", policy=first.policy

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import headway.project.promote
     import headway.project.prove.cost
     import headway.project.prove.examine
-    import headway.project.prove.plan
     import headway.project.prove.rows
     import headway.project.prove.standing
     import headway.project.prove.start
@@ -95,7 +94,7 @@ class Project(Opened):
     examine = at.prove.examine.examine
     candidate = at.prove.subject.candidate_policy
     newest_rows = at.prove.rows.newest_rows
-    plan = at.prove.plan.plan
+    plan = at.prove.cost.plan
     verdict_cost = at.prove.cost.verdict_cost
     readiness = at.prove.start.readiness
     start_experiment = at.experiment.start_experiment

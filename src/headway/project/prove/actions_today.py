@@ -14,7 +14,7 @@ from headway.nouns import ELSEWHERE
 from headway.observe import loads
 
 if TYPE_CHECKING:
-    from headway.nouns import Candidate, Decision
+    from headway.nouns import Candidate
     from headway.project.project.folder import Opened
     from headway.settings import TaskSettings
 
@@ -26,22 +26,17 @@ class ActionsToday:
         self._project, self._today = project, frozenset(settings.actions)
         self._earlier: dict[str, tuple[frozenset[str], frozenset[str]]] = {}  # actions of a time, and those added since
 
-    def of(self, decision: Decision) -> tuple[Candidate, ...]:
-        """Its candidates that can be chosen today; may be empty."""
-        return self.offered(decision.candidates)
-
     def offered(self, offered: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         """Those that can be chosen today; may be empty."""
         if not self._today or all(candidate.name in self._today for candidate in offered):
             return offered
         return tuple(candidate for candidate in offered if candidate.name in self._today)
 
-    def lacking(self, decision: Decision) -> str:
-        """Why the decision says nothing about the actions of today; empty if it does."""
-        return self.lacks(decision.candidates, decision.config_hash)
-
     def lacks(self, candidates: tuple[Candidate, ...], known: str) -> str:
-        """The same of the decisions with these candidates under one configuration, by its hash."""
+        """Why decisions with these candidates say nothing about the actions of today; empty if they do.
+
+        `known`: the hash of their configuration.
+        """
         if not self._today:
             return ""
         if not self.offered(candidates):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, PolicyRef, ids, lasting
 from headway.observe import (
@@ -38,6 +38,7 @@ MOST_SHARED = 0.01  # of the decisions; below it, their worst value is all that 
 MOST_FIELDS = 6  # of the state that are tried as groups
 TRAINING_READ, TRAINING_BLOCKS = 2000, 10
 SKEW_S = 60.0
+_RUNNING = "_vectors", "_fields", "_kept", "_alone", "_first", "_last", "_steps", "_episodes"
 WEEK_S = 7 * 86_400.0
 
 
@@ -49,7 +50,7 @@ class RowChecks:
         task, query = settings.name, project.query
         self._decisions, self._frame = query.counts(task).decisions, frame
         self._unrepeated = unrepeated(query, task)
-        self._together = same_moment(project.database, frame, but=self._unrepeated)
+        self.together = same_moment(project.database, frame, but=self._unrepeated)
         soon = microseconds(project.clock() + SKEW_S)
         self._ahead = sum(int((block.leads & (block.at > soon)).sum()) for block in frame.blocks())
         self._seen: set[int] = set()
@@ -59,11 +60,24 @@ class RowChecks:
         self._kept = self._repeated = self._alone = 0
         self._first, self._last = inf, -inf  # times of decisions that count
         counting = project.rewards(task).counting
-        self._shared = shared_results(project.database, query, task, counting | {*settings.guards} if counting else ())
+        counted = [query.name_id("signal", name) for name in (counting and counting | {*settings.guards})]
+        self.shared = shared_results(project.database, query.name_id("task", task), counted)
         self._steps = self._episodes = 0
         self._by_step = settings.unit == "episode" and not was_drawn(project, task, candidate[1])
         self.replays = Replays(project, self._frame, self._decisions)
         self.training: Window | None = None
+
+    # -- going on where another proof of the same rows was
+
+    def running(self) -> list[Any]:
+        """What these checks know so far, in plain values."""
+        return [[getattr(self, name) for name in _RUNNING], self.replays.running(), self._by_step]
+
+    def go_on(self, running: list[Any]) -> bool:
+        """Go on from there; False if it would not be the same."""
+        for name, value in zip(_RUNNING, running[0], strict=True):
+            setattr(self, name, value)
+        return self.replays.go_on(running[1]) and running[2] == self._by_step
 
     # -- rows
 
@@ -72,10 +86,8 @@ class RowChecks:
 
         What came of a decision is unknown where its result belongs to several: it counts at its worst value.
         """
-        self._seen.clear()
-        self._kept = self._repeated = self._steps = self._episodes = 0
         for drawn in batches:
-            if self._together.copies:
+            if self.together.copies:
                 kept = drawn.first_of(self._seen, self._frame.claimed(drawn.rows), self._unrepeated)
                 self._repeated += len(drawn) - len(kept)
                 drawn = kept
@@ -84,7 +96,7 @@ class RowChecks:
             self._kept += len(drawn)
             self._first = min(self._first, float(drawn.rows.at.min()) / 1e6)
             self._last = max(self._last, float(drawn.rows.at.max()) / 1e6)
-            shared = drawn.among(self._shared)
+            shared = drawn.among(self.shared)
             self._steps += int(shared.sum())
             if self._by_step:
                 self._episodes += int(drawn.in_unit.sum())
@@ -96,19 +108,19 @@ class RowChecks:
         claimed = self._frame.claimed(drawn.rows)
         alone = drawn.only_chosen(claimed, self._vectors)
         self._alone += int(alone.sum())
+        cut: list[int] = (drawn.rows.seq * drawn.rows.clipped).tolist()
         return RowOrigin.of(
             self._groups(drawn),
-            chosen_only=alone.tolist(),
-            beyond=[self._cuts.beyond.get(seq, 0.0) for seq in (drawn.rows.seq * drawn.rows.clipped).tolist()],
+            chosen_only=alone,
+            beyond=[self._cuts.beyond.get(seq, 0.0) for seq in cut],
             stored_cuts=self._cuts.by_action,
-            claimed=claimed.tolist(),
+            claimed=claimed,
             columns=tuple(features.names),
         )
 
     def times(self, drawn: DrawnRows) -> tuple[list[float], list[float]]:
         """When each was decided, and when its first signal came; early signals of a minute are no fault."""
-        first = first_signals(self._project.database, drawn.raw)
-        return [at / 1e6 - SKEW_S for at in drawn.rows.at.tolist()], first
+        return [at / 1e6 - SKEW_S for at in drawn.rows.at.tolist()], first_signals(self._project.database, drawn.raw)
 
     def _groups(self, drawn: DrawnRows) -> dict[str, list[str]]:
         """Labels of what decisions may share; a decision without it shares nothing."""
@@ -139,11 +151,12 @@ class RowChecks:
         """The evidence with these checks, and with what could not be checked."""
         diagnostics = [self._fitting(diagnostic) for diagnostic in evidence.diagnostics]
         diagnostics += [self._copies(), self._future()]
-        diagnostics = [*self._sharing(), *diagnostics]
+        diagnostics, claims = [*self._sharing(), *diagnostics], evidence.claims
+        counts = {} if claims is None else {"drawn by Headway": claims.drawn, "claimed by a client": claims.rows}
         return replace(
             evidence,
             diagnostics=tuple(diagnostics),
-            counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {}), **_origins(evidence)},
+            counts={**evidence.counts, **({REPEATED: self._repeated} if self._repeated else {}), **counts},
             unchecked=(*evidence.unchecked, *self._unchecked()),
         )
 
@@ -199,7 +212,7 @@ class RowChecks:
             )
         if (span := self._last - self._first) < WEEK_S:
             yield f"the decisions span {lasting(max(0.0, span))}: days of the week that differ are not seen"
-        together = self._together
+        together = self.together
         if together.equal and not together.copies:
             yield "decisions from elsewhere share their times: which of them came first, and whether some are copies"
         if self.training is None and not PolicyRef.parse(self._candidate[0]).built_in:
@@ -224,9 +237,3 @@ def training_window(
         return None
     vectors = features.vectors(situations, encoder)
     return Window(n=len(situations), mean=vectors.mean(axis=0), std=vectors.std(axis=0))
-
-
-def _origins(evidence: Evidence) -> dict[str, int]:
-    """Whose draws the decisions were, where some were not Headway's."""
-    claims = evidence.claims
-    return {} if claims is None else {"drawn by Headway": claims.drawn, "claimed by a client": claims.rows}

@@ -1,15 +1,20 @@
-"""What a verdict on a candidate costs: decisions and days, from the log alone and with a share of the traffic."""
+"""What a verdict on a candidate costs: decisions and days, from the log alone and with a share of the traffic; and the
+plan of a registered test."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headway.nouns import VerdictCost, VerdictForecast, errors
+from headway.observe import latest_draws
 from headway.project.prove.budget import next_test
-from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick
+from headway.project.prove.kinds.kind import LOG, ProofQuestion, pick, provable
 from headway.project.prove.logged import ProofRows, logged
-from headway.project.prove.subject import candidate_policy, current_policy, stored_evidence
+from headway.project.prove.subject import stored_evidence, tested_policy
+from headway.project.publish import record_change
 
 if TYPE_CHECKING:
     from headway.nouns import Verdict, Waiting
@@ -32,19 +37,11 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
     """
     from headway.prove import cheapest
 
-    candidate = candidate_policy(project, policy, task)
-    settings = project.settings.task(candidate.task)
-    current = current_policy(project, settings)
-    if candidate.digest == current.digest:
-        raise errors.InvalidInput(
-            f"{candidate.ref} is current already: there is nothing to test.",
-            code="same_policy",
-            hint=f"Learn a new candidate first: headway learn {settings.name}",
-        )
+    candidate, settings, current = tested_policy(project, policy, task)
     pilot = task_pilot(project, settings, candidate, current)
     known, alpha, waiting = _test_so_far(project, settings, candidate, current)
     per_day = arrival_rate(project, settings.name)
-    within = planned_within(settings, per_day)
+    within, running = planned_within(settings, per_day), project.ledger.experiment(settings.name)
     plan = cheapest(
         pilot,
         within=within,
@@ -53,7 +50,7 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
         most_share=settings.most_share,
         power=power,
         known=known,
-        running=_runs(project, candidate),
+        running=running is not None and running.policy_hash == candidate.digest,
     )
     return VerdictCost(
         task=settings.name,
@@ -73,11 +70,6 @@ def verdict_cost(project: Opened, task: str, *, policy: str | None = None, power
         unit=settings.unit,
         loss=None if plan.decisions is None else plan.share * plan.decisions * pilot.shortfall,
     )
-
-
-def _runs(project: Opened, candidate: CandidatePolicy) -> bool:
-    running = project.ledger.experiment(candidate.task)
-    return running is not None and running.policy_hash == candidate.digest
 
 
 def with_forecast(project: Opened, verdict: Verdict) -> Verdict:
@@ -101,9 +93,9 @@ def with_forecast(project: Opened, verdict: Verdict) -> Verdict:
 
 def arrival_rate(project: Opened, task: str) -> float | None:
     """The decisions per day at present, from the latest ones; None if they span less than a minute."""
-    count, oldest = project.query.latest_since(task, _LATEST)
-    span = project.clock() - oldest
-    return count / span * _DAY_S if count and span >= _LEAST_S else None
+    latest = latest_draws(project.database, project.query, task, _LATEST)
+    span = project.clock() - project.query.by_seq(latest[0]).at if latest else 0.0
+    return len(latest) / span * _DAY_S if span >= _LEAST_S else None
 
 
 def planned_within(settings: TaskSettings, per_day: float | None) -> int:
@@ -154,3 +146,48 @@ def _test_so_far(
         promotions=number.promotions,
     )
     return 0, about.share, None
+
+
+if TYPE_CHECKING:
+    from headway.project.project.folder import Opened
+    from headway.prove import Planned
+
+
+def plan(
+    project: Opened, task: str, *, uplift: float, power: float = 0.8, register: bool = False, policy: str | None = None
+) -> Planned:
+    """The number of decisions (or episodes, or rows) needed to prove an uplift of this size.
+
+    `register` fixes that horizon in the ledger in advance.
+    """
+    from headway.prove import About
+
+    candidate, settings, current = tested_policy(project, policy, task)
+    question = ProofQuestion(
+        project=project,
+        settings=settings,
+        candidate=(candidate.ref, candidate.digest),
+        other=(current.ref, current.digest),
+    )
+    number = next_test(project, settings.name)
+    about = About(
+        task=settings.name,
+        candidate=candidate.ref,
+        against=current.ref,
+        margin=settings.margin,
+        challenger=number.k,
+        promotions=number.promotions,
+        reward_range=project.rewards(settings.name).range,
+    )
+    result = provable(question).plan(question, about, uplift=uplift, power=power)
+    if register:
+        record_change(
+            project,
+            settings.name,
+            "plan",
+            candidate.ref,
+            candidate.digest,
+            why=f"test for an uplift of {uplift:+g} over {result.plan.horizon:,} {result.unit}",
+            detail=msgspec.to_builtins(result.plan),
+        )
+    return result

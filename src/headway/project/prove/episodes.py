@@ -84,8 +84,9 @@ def unit_sentences(project: Opened, task: str) -> list[str]:
     settings = project.settings.task(task)
     if settings.unit != "decision" or settings.sticky or settings.kind != "choice":
         return []
-    counting = project.rewards(task).counting
-    if not rated_as_a_whole(project.database, project.query, task, counting):
+    query = project.query
+    counted = [query.name_id("signal", name) for name in project.rewards(task).counting]
+    if not rated_as_a_whole(project.database, query.name_id("task", task), counted):
         return []
     ask = f'Results of {task!r} arrive on whole episodes: set unit = "episode" for the task, so that experiments draw '
     return [ask + "the policy per episode, and counts, proofs and alarms are by episode."]

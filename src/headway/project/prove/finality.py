@@ -7,20 +7,23 @@ later, what was counted may have been too early, and the proof is another test.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
-from headway.nouns import Diagnostic, lasting
+from headway.nouns import Diagnostic, errors, lasting, moment
 from headway.observe import ChangeLags, change_lags
 
 if TYPE_CHECKING:
     from headway.nouns import Evidence
+    from headway.observe import Draws
     from headway.project.project.folder import Opened
     from headway.project.prove.kinds.kind import ProofQuestion
     from headway.promote import Terms
     from headway.settings import TaskSettings
 
+_MARK = "A proof reads decisions up to the moment before which 99% of each action's outcomes are in."
 LATE = "late_outcomes"  # the check of outcomes that came after they counted as missing
 SOON_S = 60.0  # changes within a minute neither open another test nor need a word
 _ROOM = 1.25  # a lag is frozen with this much room, so that chance does not open another test
@@ -56,7 +59,7 @@ def final_before(project: Opened, settings: TaskSettings) -> float:
 def _known_lags(project: Opened, settings: TaskSettings) -> ChangeLags:
     """The lags as last measured in this process, and again as the log grows."""
     task = settings.name
-    last = project.database.query("SELECT MAX(seq) FROM signals")[0][0] or 0
+    last = project.query.last_signal()
     version = project.rewards(task).version
     known = project.change_lags.get(task)
     if known is None or known[0] != version or last * _GROWTH > known[1] * (_GROWTH + 1):
@@ -145,4 +148,41 @@ def with_finality(question: ProofQuestion, lags: ChangeLags, evidence: Evidence)
         notes=(*evidence.notes, *change_sentences(settings, lags)),
         final_s=question.final_s,
         seen_s=lags.seen_s,
+    )
+
+
+def nothing_speaks(task: str, counts: Mapping[str, int]) -> errors.InvalidInput:
+    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return errors.InvalidInput(
+        f"No settled decision of {task!r} can be evidence: {listed}.",
+        code="propensity_unknown",
+        hint="A proof needs decisions over today's actions, and the probability that each was made with: let Headway "
+        "decide, or import it (--map propensity=COLUMN).",
+    )
+
+
+def nothing_decided(task: str) -> errors.InvalidInput:
+    return errors.InvalidInput(
+        f"No results yet for {task!r}.",
+        code="no_evidence",
+        hint="Send outcomes with `headway signal`, then prove again.",
+    )
+
+
+def too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> errors.InvalidInput:
+    first = moment(float(waiting.at[0]) / 1e6 + max(final_s, settings.reward_after_s))
+    if final_s and waiting.final.all():
+        first = moment(float(waiting.at[0]) / 1e6 + final_s)
+        return errors.InvalidInput(
+            f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence may still change: outcomes "
+            f"are final after {lasting(final_s)}.",
+            code="no_evidence",
+            hint=f"Wait: the first of them counts on {first}.",
+        )
+    return errors.InvalidInput(
+        f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
+        f"{int((~waiting.final).sum()):,} have none yet.",
+        code="no_evidence",
+        hint=f"{_MARK} Send the outcomes (`headway signal`), or shorten reward_after_s, after which an outcome counts "
+        f"as missing: for the first of them on {first}.",
     )

@@ -8,13 +8,13 @@ declares `missing = "at random"`. So does one that was deleted, if it could have
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import SOURCES, PolicyRef, Waiting, errors, lasting, moment
+from headway.nouns import SOURCES, PolicyRef, Waiting, errors
 from headway.observe import (
     DAY,
     RaterSignals,
@@ -30,8 +30,8 @@ from headway.observe import (
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import BEFORE_CHANGE, last_change
 from headway.project.prove.episodes import UNDRAWN, PolicyDraws, was_drawn
-from headway.project.prove.finality import with_finality
-from headway.project.prove.kinds.kind import LOG, ProofQuestion, SeenRows
+from headway.project.prove.finality import nothing_decided, nothing_speaks, too_early, with_finality
+from headway.project.prove.kinds.kind import LOG, ProofQuestion
 from headway.project.prove.unread import MINED, UNKNOWN, Unread
 from headway.promote import WAITING, still_needed
 
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from headway.settings import TaskSettings
 
 
-_CHUNK = 2000  # rows that are read at once; the features of the reward model are fitted on the first ones
-_MARK = "A proof reads decisions up to the moment before which 99% of each action's outcomes are in."
+CHUNK = 2000  # rows that are read at once; the features of the reward model are fitted on the first ones
 
 
 class LogKind:
@@ -72,14 +71,16 @@ class LogKind:
         }
         lacking = {name: count for name, count in lacking.items() if count}
         if lacking:
-            return _nothing_speaks(task, lacking)
+            return nothing_speaks(task, lacking)
         order = draws_of(query.frame(task))
-        return _too_early(question.settings, order) if len(order) else _nothing_decided(task)
+        return too_early(question.settings, order) if len(order) else nothing_decided(task)
 
     def evidence(self, question: ProofQuestion, about: About, guards: Sequence[GuardRule]) -> Evidence:
+        from headway.project.prove.checkpoints import Checkpoints
         from headway.project.prove.checks import RowChecks
-        from headway.prove import from_log
+        from headway.prove import LogStream
 
+        signals = question.project.query.last_signal()
         reader = ProofRows(
             question.project,
             question.settings,
@@ -93,12 +94,22 @@ class LogKind:
             until=question.lags.until if question.lags is not None else 0.0,
         )
         checks = RowChecks(question.project, question.settings, question.candidate, reader.frame)
-        rows = logged(reader, progress=question.progress, checks=checks)
-        if about.plan is not None:  # `logged` has left out what came before it
+        if about.plan is not None:  # `logged` leaves out what came before it
             about = replace(about, plan=replace(about.plan, from_seq=0))
-        seen = question.seen
-        chunks = rows if seen is None else _kept(rows, seen)
-        evidence = from_log(chunks, about, guards=guards, training=lambda: checks.training)
+        seen, project = question.seen, question.project
+        stream, start, places = LogStream(about, guards), 0, None
+        if seen is None and reader.each_alone and not checks.together.copies:
+            encoder, settings = project.servings.encoder_of(question.settings), question.settings
+            rules = settings.missing, *reader.arms, "" if encoder is None else encoder.version
+            places = Checkpoints(reader.able(), checks, reader.frame, about, guards, rules, signals=signals, size=CHUNK)
+            stream, start = places.resumed(project.database)
+        for chunk in logged(reader, progress=question.progress, checks=checks, start=start):
+            stream.add(chunk)
+            if places is not None:
+                places.keep(stream, reader.done)
+            if seen is not None:
+                seen.chunks.append(chunk)
+        evidence = stream.evidence(training=checks.training)
         if seen is not None:
             seen.training = checks.training
         evidence = replace(evidence, counts={**evidence.counts, **question.left})
@@ -126,14 +137,13 @@ class LogKind:
 LOGGED = LogKind()
 
 
-def _kept(rows: Iterator[Log], seen: SeenRows) -> Iterator[Log]:
-    for chunk in rows:
-        seen.chunks.append(chunk)
-        yield chunk
+def logged(
+    reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None, start: int = 0
+) -> Iterator[Log]:
+    """The rows that may speak for the candidate, as chunks with both policies' probabilities.
 
-
-def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowChecks | None = None) -> Iterator[Log]:
-    """The rows that may speak for the candidate, as chunks with both policies' probabilities."""
+    `start`: only those after so many; the features of the reward model are those of the first rows in any case.
+    """
     from headway.encode import Tracker
     from headway.project.prove.checks import training_window
     from headway.project.prove.rows import ComparedRows
@@ -145,7 +155,7 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     body = project.servings.body(settings)
     encoder = project.servings.encoder_of(settings)
     rewards = project.rewards(task)
-    rows = reader.rows(rewards.counting)
+    rows = reader.rows(rewards.counting, start)
     first = next(rows, None)
     if first is None:
         reader.refuse()
@@ -157,7 +167,7 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     compared = ComparedRows(
         project=project,
         frame=reader.frame,
-        arms=project.query.arms(task),
+        arms=reader.arms,
         target=project.servings.pipeline(task, body, *candidate),
         baseline=project.servings.pipeline(task, body, *reader.current),
         features=features,
@@ -172,10 +182,11 @@ def logged(reader: ProofRows, *, progress: Progress | None = None, checks: RowCh
     if (draws := reader.draws) is not None:
         mine, theirs = DrawnPolicy(0), DrawnPolicy(1)
         compared = replace(compared, arms=draws.arms, target=mine, baseline=theirs, unread=None, today=draws)
-    done = 0
-    for drawn in reader.with_deleted(checked(chain((first,), rows))):
-        yield compared.chunk(drawn, done)
+    done = start
+    for drawn in reader.with_deleted(checked(rows if start else chain((first,), rows))):
+        chunk = compared.chunk(drawn, done)
         done += len(drawn)
+        yield chunk
         if progress is not None:
             progress("prove", done, None)
 
@@ -203,10 +214,13 @@ class ProofRows:
     today: ActionsToday = field(init=False)
     draws: PolicyDraws | None = field(init=False)  # if the rows are whole episodes
     frame: TaskFrame = field(init=False)
-    _rows: Block = field(init=False)  # those that are read, by time
+    arms: list[str] = field(init=False)  # every action that was ever a candidate
+    _rows: Block | None = field(init=False)  # those that are read, by time
     _late: Draws = field(init=False)  # after the maturity mark
     _deleted: list[tuple[float, str]] = field(init=False)  # when they are taken to be made, and the action's code
     _before_change: int = field(init=False)
+    _able: Block | None = field(init=False, default=None)
+    done: int = field(init=False, default=0)  # rows that were read so far
 
     def __post_init__(self) -> None:
         self.unread = Unread(self.project, self.settings, self.candidate, self.current)
@@ -217,6 +231,7 @@ class ProofRows:
         ):
             self.draws = PolicyDraws(self.project, self.settings, self.candidate, self.current)
         self.frame = self.project.query.frame(self.settings.name)
+        self.arms = self.project.query.arms(self.settings.name)
         order = draws_of(self.frame)
         changed = last_change(self.project, self.settings.name)
         counts = order.at > max(changed, self.since) * 1e6
@@ -231,17 +246,30 @@ class ProofRows:
         seqs = order.seq[counts & mature]
         self._rows = self._ordered(seqs if self.newest is None else seqs[-self.newest :])
 
-    def rows(self, counting: Collection[str]) -> Iterator[DrawnRows]:
-        """Decisions that neither policy has read and that evidence can rest on; `counting`: the reward's signals."""
-        self.left.clear()
-        if len(self._late):
-            self.left[WAITING] = len(self._late)
-        if self._before_change:
-            self.left[BEFORE_CHANGE] = self._before_change
-        rows, database = self._speaking(self._rows, self.left), self.project.database
+    @property
+    def each_alone(self) -> bool:
+        """Whether what a row says depends on itself and the policies' bundles alone."""
+        return not self._deleted and self.draws is None and not self.unread.online
+
+    def able(self) -> Block:
+        """Decisions that neither policy has read and that evidence can rest on; `left` counts the others."""
+        if self._able is None:
+            assert self._rows is not None
+            self.left.clear()
+            if len(self._late):
+                self.left[WAITING] = len(self._late)
+            if self._before_change:
+                self.left[BEFORE_CHANGE] = self._before_change
+            self._able, self._rows = self._speaking(self._rows, self.left), None
+        return self._able
+
+    def rows(self, counting: Collection[str], start: int = 0) -> Iterator[DrawnRows]:
+        """The same, the first ones and those after `start`; `counting`: the reward's signals."""
+        rows, database = self.able(), self.project.database
         raters = RaterSignals(database, counting or None)
-        for start in range(0, len(rows), _CHUNK):
-            drawn = read_drawn(database, self.frame, rows.part(start, start + _CHUNK), raters=raters)
+        for place in (0, *range(max(start, CHUNK), len(rows), CHUNK)) if len(rows) else ():
+            self.done = min(place + CHUNK, len(rows))
+            drawn = read_drawn(database, self.frame, rows.part(place, place + CHUNK), raters=raters)
             if self.draws is not None:
                 drawn = self.draws.choices(self.frame, drawn) if self.newest is None else self.draws.planned(drawn)
             if len(drawn):
@@ -332,9 +360,9 @@ class ProofRows:
         """The error of a proof without rows, with the cure."""
         unusable = {name: count for name, count in self.left.items() if name not in (WAITING, BEFORE_CHANGE, UNDRAWN)}
         if unusable:
-            raise _nothing_speaks(self.settings.name, unusable)
+            raise nothing_speaks(self.settings.name, unusable)
         if len(self._late):
-            raise _too_early(self.settings, self._late, self.final_s)
+            raise too_early(self.settings, self._late, self.final_s)
 
 
 def _left_out(project: Opened, candidate: tuple[str, str]) -> Sequence[str]:
@@ -344,40 +372,3 @@ def _left_out(project: Opened, candidate: tuple[str, str]) -> Sequence[str]:
         return ()
     left_out: Sequence[str] = project.registry.header(digest).trained_on.get("left_out", ())
     return left_out
-
-
-def _nothing_speaks(task: str, counts: Mapping[str, int]) -> errors.InvalidInput:
-    listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    return errors.InvalidInput(
-        f"No settled decision of {task!r} can be evidence: {listed}.",
-        code="propensity_unknown",
-        hint="A proof needs decisions over today's actions, and the probability that each was made with: let Headway "
-        "decide, or import it (--map propensity=COLUMN).",
-    )
-
-
-def _nothing_decided(task: str) -> errors.InvalidInput:
-    return errors.InvalidInput(
-        f"No results yet for {task!r}.",
-        code="no_evidence",
-        hint="Send outcomes with `headway signal`, then prove again.",
-    )
-
-
-def _too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> errors.InvalidInput:
-    first = moment(float(waiting.at[0]) / 1e6 + max(final_s, settings.reward_after_s))
-    if final_s and waiting.final.all():
-        first = moment(float(waiting.at[0]) / 1e6 + final_s)
-        return errors.InvalidInput(
-            f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence may still change: outcomes "
-            f"are final after {lasting(final_s)}.",
-            code="no_evidence",
-            hint=f"Wait: the first of them counts on {first}.",
-        )
-    return errors.InvalidInput(
-        f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
-        f"{int((~waiting.final).sum()):,} have none yet.",
-        code="no_evidence",
-        hint=f"{_MARK} Send the outcomes (`headway signal`), or shorten reward_after_s, after which an outcome counts "
-        f"as missing: for the first of them on {first}.",
-    )

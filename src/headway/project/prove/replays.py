@@ -24,9 +24,9 @@ class Replays:
 
     def __init__(self, project: Opened, frame: TaskFrame, decisions: int) -> None:
         self._project, self._frame = project, frame
-        self._stride = max(1, decisions // SAMPLE)
+        # Powers of two, so that the sample stays while the log grows.
+        self._stride = 1 << max(0, (decisions // SAMPLE).bit_length() - 1)
         self._pipelines: dict[tuple[str, str, str], Pipeline | str] = {}
-        self._bodies: dict[str, dict[str, Any]] = {}
         self.elsewhere = 0
         self.gone: Counter[str] = Counter()
 
@@ -37,12 +37,13 @@ class Replays:
         seqs = drawn.rows.seq.tolist()
         asked: list[Sequence[float] | None] = [None] * len(drawn)
         sample = drawn.rows.seq[~claimed & (drawn.rows.seq % self._stride == 0)].tolist()
-        decisions = {row.decision.seq: row.decision for row in self._project.query.outcomes(sample)}
+        query = self._project.query
+        decisions = {row.decision.seq: row.decision for row in query.outcomes(sample)}
         groups: dict[tuple[str, str, str], list[int]] = {}
         for place, seq in enumerate(seqs):
             if seq in decisions:
                 decision = decisions[seq]
-                who = (*drew(self._body(decision.config_hash), decision), decision.config_hash)
+                who = (*drew(loads(query.config(decision.config_hash)), decision), decision.config_hash)
                 groups.setdefault(who, []).append(place)
         for who, places in groups.items():
             pipeline = self._pipeline(self._frame.task, who)
@@ -56,6 +57,19 @@ class Replays:
                 asked[place] = chances
         return asked
 
+    def running(self) -> list[Any]:
+        """What it knows so far, in plain values: see `go_on`."""
+        whom = [[*who, isinstance(known, str)] for who, known in self._pipelines.items()]
+        return [self.elsewhere, dict(self.gone), whom, self._stride]
+
+    def go_on(self, running: list[Any]) -> bool:
+        """Go on from there; False if another policy can be asked now."""
+        self.elsewhere, self.gone = running[0], Counter(running[1])
+        return running[3] == self._stride and all(
+            isinstance(self._pipeline(self._frame.task, (policy, digest, config)), str) == gone
+            for policy, digest, config, gone in running[2]
+        )
+
     def _pipeline(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:
         """What decided, or why it cannot be asked any more."""
         known = self._pipelines.get(who)
@@ -65,16 +79,11 @@ class Replays:
             known = self._pipelines[who] = self._load(task, who)
         return known
 
-    def _body(self, config: str) -> dict[str, Any]:
-        if config not in self._bodies:
-            self._bodies[config] = loads(self._project.query.config(config))
-        return self._bodies[config]
-
     def _load(self, task: str, who: tuple[str, str, str]) -> Pipeline | str:
         policy, digest, config = who
         servings = self._project.servings
         try:
-            body = self._body(config)
+            body: dict[str, Any] = loads(self._project.query.config(config))
             encoder = servings.encoder(body["encoder_spec"]).version
             if encoder != body["encoder"] and body["encoder"]:
                 return f"the encoder {body['encoder']!r} was replaced by {encoder!r}"

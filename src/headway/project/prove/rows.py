@@ -8,15 +8,15 @@ may speak is in `unread`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headway.decide import Pipeline
 from headway.nouns import Candidate, Floats, Settled
 from headway.observe import latest_draws
 from headway.project.prove.unread import MINED, UNKNOWN
-from headway.prove import CheckColumns, DrawnPolicy, Log, chunk, put
+from headway.prove import DrawnPolicy, Log, chunk, put
 from headway.reward import reward_without
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class ComparedRows:
     arms: Sequence[str]
     target: Pipeline | DrawnPolicy
     baseline: Pipeline | DrawnPolicy
-    features: Features
-    encoder: Encoder | None
+    features: Features | None = None  # of the reward model
+    encoder: Encoder | None = None
     guards: Sequence[str] = ()
     rewards: Rewards
     unread: Unread | None = None
@@ -68,20 +68,25 @@ class ComparedRows:
     def chunk(self, drawn: DrawnRows, first_row: int) -> Log:
         """A `Log` chunk with both policies' probabilities."""
         offered = {number: self.today.offered(candidates) for number, candidates in drawn.sets.items()}
-        candidate, other = self._distributions(drawn, offered)
         values = self.project.query.values(drawn.raw) if self.guards else {}
+        columns: dict[str, Any] = {}
+        if self.features is not None:
+            columns["features"] = self.features.vectors(drawn.situations, self.encoder)
+        if self.checks is not None and self.features is not None:
+            columns["decided_at"], columns["settled_at"] = self.checks.times(drawn)
+            columns["origin"] = self.checks.origin(drawn, self.features)
+            by_step = isinstance(self.target, Pipeline)  # else the actions are policies, which nobody can be asked for
+            columns["replayed"] = self.checks.replays.probabilities(drawn) if by_step else [None] * len(drawn)
         return chunk(
             drawn,
+            offered,
+            self._asked(drawn, offered),
             arms=self.arms,
-            offered=offered,
-            candidate=candidate,
-            other=other,
-            features=self.features.vectors(drawn.situations, self.encoder),
             guards={name: [values.get(raw, {}).get(name) for raw in drawn.raw] for name in self.guards},
             at_random=self.at_random,
             without=self._without,
             first_row=first_row,
-            checked=None if self.checks is None else self._checked(self.checks, drawn),
+            **columns,
         )
 
     def _without(self, seqs: Sequence[int]) -> Iterator[tuple[int, dict[str, float]]]:
@@ -89,24 +94,12 @@ class ComparedRows:
         for row in self.project.query.outcomes(seqs, raters=self.rewards.counting or True):
             yield row.decision.seq, {name: reward_without(row, name, self.rewards) for name in row.said}
 
-    def _checked(self, checks: RowChecks, drawn: DrawnRows) -> CheckColumns:
-        decided_at, settled_at = checks.times(drawn)
-        by_step = isinstance(self.target, Pipeline)  # otherwise the actions are policies, which nobody can be asked for
-        return CheckColumns(
-            origin=checks.origin(drawn, self.features),
-            replayed=checks.replays.probabilities(drawn) if by_step else [None] * len(drawn),
-            decided_at=decided_at,
-            settled_at=settled_at,
-        )
-
-    def _distributions(self, drawn: DrawnRows, offered: dict[int, tuple[Candidate, ...]]) -> tuple[Floats, Floats]:
+    def _asked(self, drawn: DrawnRows, offered: Mapping[int, tuple[Candidate, ...]]) -> list[Floats]:
         """Both policies' probabilities of these candidates, [row, candidate]."""
         numbers = drawn.rows.candidates.tolist()
         sets = offered[numbers[0]] if len(offered) == 1 else [offered[number] for number in numbers]
-        candidate = self.target.distributions(drawn.situations, sets, drawn.seeds)
-        other = self.baseline.distributions(drawn.situations, sets, drawn.seeds)
+        asked = [one.distributions(drawn.situations, sets, drawn.seeds) for one in (self.target, self.baseline)]
         if self.unread is not None:
-            ours, theirs = self.unread.both_stood(self.frame, drawn)
-            put(candidate, ours)
-            put(other, theirs)
-        return candidate, other
+            for chances, stood in zip(asked, self.unread.both_stood(self.frame, drawn), strict=True):
+                put(chances, stood)
+        return asked

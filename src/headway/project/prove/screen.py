@@ -6,17 +6,19 @@ policy, is not worth a test. They are never evidence, so the look takes nothing 
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
-from headway.nouns import Diagnostic, Header, PolicyRef, Settled
-from headway.observe import LEARNED_PARTS, newest_trained, outcomes_upto
+from headway.nouns import Diagnostic, PolicyRef
+from headway.observe import LEARNED_PARTS, lacking, newest_trained, outcomes_upto, read_drawn
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
 from headway.prove import Look, look_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from headway.nouns import Header
+    from headway.observe import TaskFrame
     from headway.project.project.folder import Opened
     from headway.promote import Terms
     from headway.settings import TaskSettings
@@ -35,23 +37,40 @@ def first_look(project: Opened, settings: TaskSettings, terms: Terms) -> Look | 
     if PolicyRef.parse(terms.candidate).built_in:
         return None
     task, header = settings.name, project.registry.header(terms.candidate_hash)
+    frame, upto = project.query.frame(task), int(header.trained_on.get("upto", 0))
     about = (
         *(terms.candidate_hash, terms.against_hash, terms.config_hash, terms.reward_version),
         changed_from(project, task),
-        outcomes_upto(project.query.frame(task), int(header.trained_on.get("upto", 0))),
+        outcomes_upto(frame, upto),
     )
     known = project.first_looks.get(task)
-    if known is not None and known[0] == about:
-        return known[1]
-    rows, today = _training_rows(project, header), ActionsToday(project, settings)
-    rows = [row for row in rows if not today.lacking(row.decision)]
-    look = None
-    if rows:
-        target = project.servings.pipeline(task, terms.config, terms.candidate, terms.candidate_hash)
-        current = project.servings.pipeline(task, terms.config, terms.against, terms.against_hash)
-        look = look_at(rows, today.of, target.distributions, current.distributions)
-    project.first_looks[task] = about, look
-    return look
+    if known is None or known[0] != about:
+        known = project.first_looks[task] = about, _look(project, settings, terms, header, frame) if upto else None
+    return known[1]
+
+
+def _look(project: Opened, settings: TaskSettings, terms: Terms, header: Header, frame: TaskFrame) -> Look | None:
+    """At the newest training rows; from before, if the log of other tasks has grown since."""
+    from headway.project.prove.rows import ComparedRows
+
+    trained, today = header.trained_on, ActionsToday(project, settings)
+    parts, by = trained.get("parts", LEARNED_PARTS), header.split.get("by", "group")
+    changed = changed_from(project, settings.name)
+    rows = newest_trained(frame, parts, by, upto=int(trained["upto"]), from_decision=changed, most=_MOST)
+    lacks = lacking(frame, rows, today.lacks).values()
+    drawn = read_drawn(project.database, frame, rows.where(~reduce(or_, lacks, rows.seq < 0)))
+    if not len(drawn):
+        return None
+    compared = ComparedRows(
+        project=project,
+        frame=frame,
+        arms=project.query.arms(settings.name),
+        target=project.servings.pipeline(settings.name, terms.config, terms.candidate, terms.candidate_hash),
+        baseline=project.servings.pipeline(settings.name, terms.config, terms.against, terms.against_hash),
+        rewards=project.rewards(settings.name),
+        today=today,
+    )
+    return look_at(compared.chunk(drawn, 0))
 
 
 def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic | None:
@@ -71,14 +90,3 @@ def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic 
         cure=f"Learn a new candidate when there is more to learn from: headway learn {settings.name}. "
         "This look spends nothing of the error budget.",
     )
-
-
-def _training_rows(project: Opened, header: Header) -> Sequence[Settled]:
-    """The newest training rows that a look can use; from before, if the log of other tasks has grown since."""
-    upto = int(header.trained_on.get("upto", 0))
-    if not upto:
-        return ()
-    parts, by = header.trained_on.get("parts", LEARNED_PARTS), header.split.get("by", "group")
-    frame, changed = project.query.frame(header.task), changed_from(project, header.task)
-    seqs = newest_trained(frame, parts, by, upto=upto, from_decision=changed, most=_MOST)
-    return list(project.query.outcomes(seqs))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headway.nouns import RampState
-from headway.observe import first_decided
+from headway.observe import first_decision
 from headway.project.prove.change import latest_alarms, learned_before
 from headway.project.prove.cost import with_forecast
 from headway.project.prove.kinds.kind import unprovable
@@ -45,6 +45,7 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
     proof = step.evidence_id if step is not None and candidate and step.policy_hash == candidate.digest else None
     admission = None if candidate is None else _admission(project, settings, candidate, current, proof)
     young = _too_young(settings, admission)
+    first = first_decision(project.database, project.query.name_id("task", task))
     tested, answer = candidate is not None and _tested(project, heads, candidate), ""
     open_question = admission is not None and admission.state in ("unproven", "stale") and not tested
     if candidate is not None and candidate.newest and open_question:
@@ -63,8 +64,7 @@ def standing(project: Opened, task: str, candidate: CandidatePolicy | None = Non
         candidate=candidate,
         admission=admission,
         too_young=young,
-        final=not young
-        or project.clock() >= first_decided(project.database, project.query, task) + settings.final_after_s,
+        final=not young or project.clock() >= (first.at if first is not None else 0.0) + settings.final_after_s,
         shadow=shadow,
         tested=tested,
         answer=answer,

@@ -74,6 +74,22 @@ def candidate_policy(
     return CandidatePolicy(task=task, ref=newest.policy, digest=newest.policy_hash)
 
 
+def tested_policy(
+    project: Opened, policy: str | None, task: str
+) -> tuple[CandidatePolicy, TaskSettings, CurrentPolicy]:
+    """The candidate that is named, or the newest, with the settings of its task and the policy it is tested against."""
+    candidate = candidate_policy(project, policy, task)
+    settings = project.settings.task(candidate.task)
+    current = current_policy(project, settings)
+    if candidate.digest == current.digest:
+        raise errors.InvalidInput(
+            f"{candidate.ref} is current already: there is nothing to test.",
+            code="same_policy",
+            hint=f"Learn a new candidate first: headway learn {settings.name}",
+        )
+    return candidate, settings, current
+
+
 def _named(project: Opened, policy: str, task: str | None) -> CandidatePolicy:
     if PolicyRef.parse(policy).built_in:
         if task is None:

@@ -58,6 +58,11 @@ class Unread:
         """Whether neither policy has read this decision; `first_settled` is None while it is open."""
         return self._candidate.can_judge(decision, first_settled) and self._other.can_judge(decision, first_settled)
 
+    @property
+    def online(self) -> bool:
+        """Whether one of the two learns as it decides."""
+        return bool(self._candidate.states or self._other.states)
+
     def silent(self, frame: TaskFrame, block: Block) -> Flags:
         """Which rows of a whole block cannot speak."""
         return self._candidate.silent(frame, block) | self._other.silent(frame, block)
@@ -162,7 +167,7 @@ class _ComparedPolicy:
         self._present = dumps(project.servings.body(settings))
         built_in = PolicyRef.parse(ref).built_in
         self._readings = () if built_in else tuple(_readings(project, settings.name, digest))
-        self._states = frozenset() if built_in else _states(project, settings.name, digest)
+        self.states = frozenset() if built_in else _states(project, settings.name, digest)
         self._configurations: dict[str, _Acting | None] = {}
 
     def read(self, decision: Decision, first_settled: int | None) -> bool:
@@ -172,16 +177,16 @@ class _ComparedPolicy:
         """What it has read, but for what it decided itself as one that learns online, if it would do so now."""
         nothing = read_by(frame, block, (), "group", upto=0.0, before=0.0)
         read = reduce(or_, (reading.covered(frame, block) for reading in self._readings), nothing)
-        return read & ~self._own(frame, block) if self._states else read
+        return read & ~self._own(frame, block) if self.states else read
 
     def _own(self, frame: TaskFrame, block: Block) -> Flags:
         """Which rows it decided itself, and would decide in the same way now."""
-        made = frame.made_by(block, self._states)
+        made = frame.made_by(block, self.states)
         return frame.under(block, made, lambda config: self._acting_under(config) is not None)
 
     def stood_in(self, frame: TaskFrame, drawn: DrawnRows) -> Stood:
         """How it stood in each row; empty if it made none of them online."""
-        if not self._states or not (own := self._own(frame, drawn.rows)).any():
+        if not self.states or not (own := self._own(frame, drawn.rows)).any():
             return ()
         made = [row.decision for row in self._project.query.outcomes(drawn.rows.seq[own].tolist())]
         then = {decision.seq: stood for decision, stood in zip(made, self.stood(made), strict=True)}
@@ -189,13 +194,13 @@ class _ComparedPolicy:
 
     def had_read(self, deleted: DeletedDraws) -> bool:
         """Not if it learns online: it would be judged by its own decisions too."""
-        return not self._states and any(reading.covers_deleted(deleted) for reading in self._readings)
+        return not self.states and any(reading.covers_deleted(deleted) for reading in self._readings)
 
     def can_judge(self, decision: Decision, first_settled: int | None) -> bool:
         return not self.read(decision, first_settled) or self._acting(decision) is not None
 
     def stood(self, decisions: Sequence[Decision]) -> Stood:
-        if not self._states:
+        if not self.states:
             return (None,) * len(decisions)
         stood: list[tuple[float, ...] | None] = [None] * len(decisions)
         otherwise: dict[str, list[int]] = {}
@@ -216,7 +221,7 @@ class _ComparedPolicy:
 
     def _acting(self, decision: Decision) -> _Acting | None:
         """How this policy acted in a decision of its own, if it would act in the same way now."""
-        return self._acting_under(decision.config_hash) if decision.policy_hash in self._states else None
+        return self._acting_under(decision.config_hash) if decision.policy_hash in self.states else None
 
     def _acting_under(self, config_hash: str) -> _Acting | None:
         if config_hash not in self._configurations:

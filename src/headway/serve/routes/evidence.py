@@ -120,7 +120,7 @@ def reports(call: Call) -> ReportsAnswer:
 
 def _report(call: Call, task: str, days: int) -> ReportAnswer:
     project = call.server.project
-    days_seen = by_day(project.database, project.query, task, since=project.clock() - days * 86_400)
+    days_seen = by_day(project.database, project.query.name_id("task", task), since=project.clock() - days * 86_400)
     counts = project.query.counts(task)  # after the days: what comes between them is in the total only
     return ReportAnswer(
         task=task,
