@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -63,15 +64,15 @@ def play(key: tuple[str, int], seed: int) -> Ending:
     return WORLDS[world](seed * 100_000 + replication)
 
 
-def measure(runs: int, seed: int, jobs: int, resume: Path | None) -> dict[str, list[Ending]]:
-    """The endings of every world."""
+def measure(runs: int, seed: int, jobs: int, resume: Path | None, only: Sequence[str] = ()) -> dict[str, list[Ending]]:
+    """The endings of every world, or of those named."""
     known: dict[tuple[str, int], Ending] = {}
     if resume is not None and resume.exists():
         for line in resume.read_text("utf-8").splitlines():
             row = json.loads(line)
             if row["seed"] == seed:
                 known[tuple(row["key"])] = Ending(**row["ending"])
-    counts = {world: max(min(runs, 5), runs // FEWER.get(world, 1)) for world in WORLDS}
+    counts = {world: max(min(runs, 5), runs // (1 if only else FEWER.get(world, 1))) for world in only or WORLDS}
     keys = [(world, replication) for world, count in counts.items() for replication in range(count)]
     missing = [key for key in keys if key not in known]
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
@@ -120,6 +121,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 def parser(description: str) -> argparse.ArgumentParser:
     options = arguments(description)
     options.add_argument("--runs", type=int, help=f"of each world (default {FULL}; {QUICK} with --quick)")
+    options.add_argument("--only", nargs="+", default=[], choices=list(WORLDS), help="these worlds, --runs of each")
     options.add_argument("--seed", type=int, default=1, help="base seed (default 1)")
     options.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     options.add_argument("--resume", type=Path, metavar="FILE", help="keep every run in FILE and continue it")
@@ -130,9 +132,8 @@ def parser(description: str) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> dict[str, float]:
     """Play the worlds, print the table, and give its numbers."""
     runs = options.runs or (QUICK if options.quick else FULL)
-    results = {
-        world: figures(endings) for world, endings in measure(runs, options.seed, options.jobs, options.resume).items()
-    }
+    endings = measure(runs, options.seed, options.jobs, options.resume, options.only)
+    results = {world: figures(ended) for world, ended in endings.items()}
     rows = table(results)
     say(rows)
     if options.write:

@@ -71,7 +71,7 @@ def test_retention_refuses_when_a_clock_would_delete_everything(rated: Path) -> 
     (rated / "headway.toml").write_text(TOML + "[store]\nkeep_days = 1e-12\n", "utf-8")
     done = headway("data", "retain", "-C", rated)
     assert done.code == 1
-    assert "All 25 decisions are older than keep_days = 1e-12" in done.err
+    assert "Every decision (25) is older than keep_days = 1e-12" in done.err
     assert "data delete --before" in done.err
 
 

@@ -56,7 +56,7 @@ def test_headway_dir_names_the_project_where_nothing_else_does(
 
 def test_init_says_what_the_weights_mean_and_its_next_command_runs(empty: Path) -> None:
     done = headway("-C", empty, "init")
-    assert "solved = 1 is worth $0.05" in done.out
+    assert "You value solved = 1 at $0.05" in done.out
     assert "one solved answer is worth $0.05" in (empty / "headway.toml").read_text("utf-8")
 
 
@@ -95,7 +95,7 @@ def test_init_writes_the_price_of_each_upstream(
     assert done.code == 0, done.err
     settings = load(empty)
     assert settings.task("route").actions == ("small", "large")
-    assert [(each.price_in, each.price_out) for each in settings.upstreams.values()] == [small, large]
+    assert [(each.price_in or 0.0, each.price_out or 0.0) for each in settings.upstreams.values()] == [small, large]
 
 
 @pytest.mark.kits("proxy")
@@ -138,7 +138,7 @@ def test_init_suggests_the_public_price_of_a_known_model_with_its_date(
     upstream = load(empty).upstreams["large"]
     if price is None:
         assert "# price_in" in text
-        assert upstream.price_in == 0.0
+        assert upstream.price_in is None
         assert "public price" not in text + done.out
         return
     day = re.search(r"price_in = .*# a suggestion: the public price of (\d{4}-\d\d-\d\d)", text)

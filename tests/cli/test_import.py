@@ -121,7 +121,7 @@ def test_mining_searches_a_folder_and_marks_the_results(folder: Path, tmp_path: 
     lines(tmp_path / "work" / "buffer.jsonl", buffer(3))
     done = headway("-C", folder, "data", "mine", tmp_path / "work")
     assert done.code == 0, done.err
-    assert "9 labels are mined, not measured" in done.out
+    assert "9 mined labels, not measured" in done.out
     assert "is measured, not mined: headway data import" in done.out
     stats = headway("-C", folder, "data", "stats", "--json").json
     assert stats["tasks"]["next-action"]["by_source"] == {"mined": 9}
@@ -155,4 +155,4 @@ def test_routing_rows_are_imported_and_exported(empty: Path, tmp_path: Path) -> 
     done = headway("-C", empty, "data", "export", "--format", "sage-routing", "--out", back)
     assert done.code == 0, done.err
     assert back.read_bytes() == path.read_bytes()
-    assert "synthetic data: 1 of these decisions" in done.out
+    assert "synthetic data: 1 decision came" in done.out

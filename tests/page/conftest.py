@@ -26,6 +26,13 @@ TIMEOUT_MS = 15_000
 LATE_MS = int(os.environ.get("PAGE_LATE_MS", "0"))  # every request this much later: shows waits that wait for nothing
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of a run writes twelve days of history, which takes minutes on a busy machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(400))
+
+
 def need(there: bool, reason: str) -> None:
     """Skip with the reason; under CI fail, because a skip could go unnoticed."""
     if there:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def named(server: Served, text: str) -> str:
     for policy in httpx.get(f"{server.url}/v1/policies").json()["policies"]:
         if policy["name"]:
             text = text.replace(policy["policy"], f"{policy['name']} ({policy['policy']})")
-    return text
+    return re.sub(r"(?<![\w.)-])-(?=\d)", "−", text)
 
 
 def ready(page: Any) -> None:

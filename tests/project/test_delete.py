@@ -171,7 +171,7 @@ def test_a_clock_that_would_delete_everything_deletes_nothing(opened: Opened) ->
     fill(project, 4)
     clock.now += 40 * 365 * 86_400.0
     for dry_run in (True, False):
-        with pytest.raises(Conflict, match=r"All 4 decisions are older than keep_days = 30") as refused:
+        with pytest.raises(Conflict, match=r"Every decision \(4\) is older than keep_days = 30") as refused:
             project.retain(dry_run=dry_run)
         assert refused.value.code == "nothing_would_remain"
     assert len(project.query.latest("route", 10)) == 4

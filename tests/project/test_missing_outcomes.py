@@ -136,7 +136,7 @@ def test_a_proof_that_waits_for_outcomes_says_until_when_and_keeps_its_word(worl
 def test_decisions_without_any_outcome_are_no_evidence_yet(world) -> None:
     here = world()
     here.play(20, lambda *_: None)
-    with pytest.raises(InvalidInput, match="waiting for outcomes; 20 have none yet") as raised:
+    with pytest.raises(InvalidInput, match=r"Waiting for outcomes: .* 20 without an outcome yet") as raised:
         here.prove_new()
     assert raised.value.code == "no_evidence"
     assert "for the first of them on 18 March 2030" in raised.value.hint

@@ -178,7 +178,7 @@ def test_requests_without_a_choice_say_nothing_about_money(tmp_path):
         worth = worth_of(project)
         assert worth.saved == alone.saved
         assert worth.ratio == alone.ratio
-        assert "300 requests without a choice do not count" in worth.text
+        assert "Not counted: 300 requests without a choice" in worth.text
 
 
 def test_the_total_is_of_the_requests_that_had_a_choice(tmp_path):

@@ -55,7 +55,7 @@ def test_quality_is_the_reward_without_its_cost(tmp_path: Path) -> None:
     assert 1.3 < known.saved.value < 1.7  # uniform: half of $3
     assert 0.75 < known.ratio.value < 0.92  # of 0.9: 0.75 without cost; with cost it would be 0.85
     assert known.ratio.low < 0.75 / 0.9 < known.ratio.high
-    assert known.weight == "solved = 1 is worth $0.05"
+    assert known.weight == "You value solved = 1 at $0.05"
     assert "Nothing is promoted yet: uniform@0 decides." in known.text
 
 
@@ -80,6 +80,28 @@ def test_what_is_unknown_is_said(tmp_path: Path, reward: str, outcome: Outcome, 
     with project(tmp_path, reward) as opened:
         traffic(opened, 200, outcome)
         assert words in worth(opened).text
+
+
+def test_an_upstream_elsewhere_without_a_price_is_unknown_and_one_of_your_own_is_free(tmp_path: Path) -> None:
+    prices = {"": "", "\nprice_in = 0": "cost_usd is 0 on every decision"}
+    for price, words in prices.items():
+        upstreams = (
+            '[upstreams.small]\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n'
+            f'[upstreams.large]\nurl = "https://models.example.com/v1"\nmodel = "m"{price}\n'
+        )
+        with project(tmp_path / f"{len(price)}", "{ solved = 1.0 }", rules=upstreams) as opened:
+            known = {"small": True, "large": bool(price)}
+            assert {name: one.priced for name, one in opened.settings.upstreams.items()} == known
+            traffic(
+                opened,
+                200,
+                lambda a, r, known=known: {  # type: ignore[misc]
+                    "solved": solved(a, r)["solved"],
+                    **({"cost_usd": 0.0} if known[a] else {"cost_unknown": 1.0}),
+                },
+            )
+            cure = "large has no price; set price_in and price_out in [upstreams.large] (0: free)"
+            assert f"Savings unknown: {words or cure}" in worth(opened).text
 
 
 def silent(action: str, rng: random.Random) -> dict[str, float]:

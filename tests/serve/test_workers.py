@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -31,6 +32,7 @@ pytestmark = [
     pytest.mark.kits("postgres"),
     pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks at processes through /proc"),
 ]
+ARMS = ["small", "large"]
 SETTINGS = """
 [tasks.route]
 actions = ["small", "large"]
@@ -398,3 +400,54 @@ def test_a_parent_whose_workers_all_die_gives_up(tmp_path: Path) -> None:
     assert done.stderr.count("ended (status 3)") >= 10
     assert done.stderr.endswith("times in a row, and no other answers\n")
     assert not list(tmp_path.glob(".headway/run/*"))
+
+
+RAMP = """
+[tasks.route]
+actions = ["small", "large"]
+range = [0, 1]
+final_after_s = 0
+encoder = "structure"
+experiment = "off"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_worker_takes_the_same_step_of_a_promotion(own: Callable[..., Running]) -> None:
+    running, rng = own(RAMP), random.Random(5)
+
+    def reward(action: str) -> float:
+        return float(rng.random() < (0.9 if action == "large" else 0.3))
+
+    def ask(worker: int, count: int) -> set[str]:
+        """Decisions of one worker with their outcomes; by which promotion they were drawn."""
+        with at(running, worker) as client, running.open() as project:
+            made = [client.post("/v1/decisions", json={"task": "route", "text": f"{n}"}).json() for n in range(count)]
+            for answer in made:
+                sent = client.post(f"/v1/decisions/{answer['id']}/signals", json={"reward": reward(answer["action"])})
+                assert sent.status_code == 204, sent.text
+            drawn = [project.query.decision(answer["id"]) for answer in made]
+        assert all(row.propensity == row.probabilities[ARMS.index(row.action)] for row in drawn)
+        return {row.exploration.rpartition(", ")[2] for row in drawn}
+
+    with running.open() as project:
+        learned = []
+        for number in range(600):
+            pick = project.decide("route", f"ask {number}")
+            project.signal(pick.id, reward=reward(pick.action))
+            learned += [project.learn("route")] if number == 299 else []
+        (policy,) = learned
+        project.promote(policy, because=project.prove(policy), task="route")
+        steps = []
+        for _ in range(40):
+            (row,) = project.status().tasks
+            if row.ramp is None:
+                break
+            steps.append(f"ramp {row.ramp.share:g}")
+            until(lambda: ask(0, 1) == ask(1, 1) == {steps[-1]}, f"both workers are at {steps[-1]}")
+            assert ask(0, 40) | ask(1, 40) == {steps[-1]}
+            project.guard("route")
+        assert list(dict.fromkeys(steps)) == ["ramp 0.1", "ramp 0.25", "ramp 0.5", "ramp 0.95"]
+        assert project.current("route").ref == policy
+        until(lambda: "ramp" not in "".join(ask(0, 1) | ask(1, 1)), "both workers have left the ramp")

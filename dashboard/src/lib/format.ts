@@ -52,7 +52,8 @@ export function isMoney(name: string): boolean {
 /** A difference of rewards, with digits that say something: +0.041, +0.00022. */
 export function gap(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  return signed(value, value === 0 || Math.abs(value) >= 0.0095 ? 3 : 5);
+  const size = Math.abs(value);
+  return signed(value, size === 0 || size >= 0.0095 ? 3 : size >= 0.00095 ? 4 : 5);
 }
 
 /** 3 Nov 2026 */

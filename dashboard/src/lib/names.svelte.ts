@@ -8,7 +8,7 @@ class Names {
 
   /** A sentence with the names of its policies. */
   say(text: string): string {
-    return text.replace(REF, (ref) => {
+    return text.replace(/(?<![\w.)-])-(?=\d)/g, "−").replace(REF, (ref) => {
       const name = this.known.get(ref)?.name;
       return name ? `${name} (${ref})` : ref;
     });

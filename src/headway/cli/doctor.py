@@ -20,7 +20,7 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.cli.written import NONE
-from headway.nouns import REPAIR, Catalogue, Finding, errors, served
+from headway.nouns import REPAIR, Catalogue, Finding, errors, plural, served
 from headway.reward import not_executed
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _checkup(out: Output, report: Checkup) -> None:
         out.line("All checks passed.", style="green")
         return
     failed = len(report.failed)
-    out.line(f"{failed} of {len(report.checks)} checks failed.", style="bold red")
+    out.line(f"{failed} of {plural(len(report.checks), 'check')} failed.", style="bold red")
 
 
 def _checks(folder: Path, *, quick: bool = False) -> Iterator[Finding]:
@@ -224,7 +224,7 @@ def _bundles(project: Project) -> Finding:
     return Finding(
         name="policies",
         ok=not broken,
-        found=" ".join(broken)[:300] or f"{len(digests)} bundles, every hash matches",
+        found=" ".join(broken)[:300] or f"{plural(len(digests), 'bundle')}, every hash matches",
         cure="Learn again, or restore .headway/policies from a backup.",
     )
 

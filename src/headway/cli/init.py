@@ -81,7 +81,7 @@ def init(
         words = weight_text(project.rewards(tasks[0])) if tasks else ""
     session.show(NewProject(folder=str(folder.resolve()), settings=str(path), written=written, tasks=tasks))
     if words:
-        session.out.line(f"By the weights of its reward, {words}.")
+        session.out.line(f"{words}.")
     session.out.line(f"{folder / '.headway'} holds what is recorded; git ignores it.")
     if tables:
         session.next("headway up")

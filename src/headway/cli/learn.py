@@ -12,7 +12,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, pairs, task_argument, verb, words_of
-from headway.nouns import Header
+from headway.nouns import Header, plural
 
 NOT_DUE = 3
 
@@ -104,7 +104,7 @@ def _due(out: Output, answer: LearningDue) -> None:
     if answer.due:
         out.line(f"Due: {answer.task!r} has enough new outcomes.")
     else:
-        out.line(f"Not due: {answer.missing:,} more settled decisions until {answer.task!r} is learned again.")
+        out.line(f"Not due: {plural(answer.missing, 'more settled decision')} until {answer.task!r} is learned again.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +131,9 @@ _VALUES = RecordTable[tuple[str, float]](
 @renders(LearnedCandidate)
 def _learned(out: Output, candidate: LearnedCandidate) -> None:
     header = candidate.header
-    count = sum(header.trained_on.get("sources", {}).values())
+    rows = plural(sum(header.trained_on.get("sources", {}).values()), "decision")
     out.line(
-        f"{candidate.policy}  learned from {count:,} decisions in {candidate.seconds:.1f} s, seed {header.seed}.",
+        f"{candidate.policy}  learned from {rows} in {candidate.seconds:.1f} s, seed {header.seed}.",
         style="bold",
     )
     for field in header.trained_on.get("left_out", ()):

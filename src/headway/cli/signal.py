@@ -12,7 +12,7 @@ from headway.cli.output import Output
 from headway.cli.show import renders
 from headway.cli.verbs import Session, pairs, verb
 from headway.cli.written import number
-from headway.nouns import Outcome, errors, ids
+from headway.nouns import Outcome, errors, ids, plural
 from headway.observe import waiting_signals
 
 _FEW = 1000  # signals that are settled at once, so that `headway status` counts this one
@@ -105,7 +105,7 @@ class StoredSignals:
 
 @renders(StoredSignals)
 def _stored(out: Output, stored: StoredSignals) -> None:
-    done = [f"{stored.new} new of {stored.sent} signals stored"] if stored.sent else []
+    done = [f"{stored.new} new of {plural(stored.sent, 'signal')} stored"] if stored.sent else []
     done += [f"{', '.join(stored.withdrawn)} withdrawn"] if stored.withdrawn else []
     if stored.outcome is not None:
         done.append(f"the decision is {stored.outcome.status}, reward {number(stored.outcome.reward)}")

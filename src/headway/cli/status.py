@@ -7,7 +7,7 @@ from headway.cli.output import Output
 from headway.cli.show import Column, RecordTable, renders
 from headway.cli.verbs import Session, verb
 from headway.cli.written import number
-from headway.nouns import ProjectStatus, TaskStatus
+from headway.nouns import ProjectStatus, TaskStatus, plural
 
 
 @verb("status", "headway status", "headway -C demo status --json")
@@ -24,7 +24,7 @@ def status(session: Session) -> None:
 
 def _made(task: TaskStatus) -> str:
     made = number(task.units if task.unit == "request" else task.decisions)
-    return f"{made} in {task.units:,} episodes" if task.unit == "episode" else made
+    return f"{made} in {plural(task.units, 'episode')}" if task.unit == "episode" else made
 
 
 def _outcome(name: str) -> Column[TaskStatus]:

@@ -23,7 +23,7 @@ from headway.cli.in_use import known
 from headway.cli.output import Output
 from headway.cli.show import show
 from headway.files import read_regular
-from headway.nouns import REPAIR, errors, load
+from headway.nouns import REPAIR, errors, load, plural
 
 if TYPE_CHECKING:
     from headway.project import Project
@@ -145,7 +145,8 @@ class Session:
         """Print a note if the task has synthetic decisions; returns how many."""
         count = project.query.count_source(task, "synthetic")
         if count:
-            self.out.note(f"synthetic data: {count:,} decisions of {task!r} come from a sample world, not from users.")
+            made = f"{plural(count, 'decision')} of {task!r} came"
+            self.out.note(f"synthetic data: {made} from a sample world, not from users.")
         return count
 
 

@@ -312,7 +312,7 @@ def tune_values(
     sums: dict[str, float] = {"behaviour": 0.0, "uniform": 0.0, "constant_best": 0.0, "chosen": 0.0}
     if "linear" in models:
         sums["linear"] = 0.0
-    count = 0
+    count, seen = 0, list[float]()  # rewards at the ends: what a mean cannot leave
     masks: dict[tuple[str, ...], Floats] = {}
     for batch in rows:
         if not len(batch):
@@ -332,9 +332,10 @@ def tune_values(
             targets["linear"] = _best(own, offered)
         _add(sums, batch, q, offered, targets, index)
         count += len(batch)
+        seen += [float(batch.reward.min()), float(batch.reward.max())]
     if not count:
         return {}, {}
-    values = {name: total / count for name, total in sums.items()}
+    values = {name: min(max(total / count, min(seen)), max(seen)) for name, total in sums.items()}
     return {"tune_value": values.pop("chosen")}, values
 
 

@@ -28,7 +28,7 @@ from headway.loop.due import Due, Marks, due
 from headway.loop.lock import alone, held
 from headway.loop.stop import Stopped, stoppable
 from headway.loop.when import Machine, machine, not_now
-from headway.nouns import Clock, Progress, Teller, errors, load
+from headway.nouns import Clock, Progress, Teller, errors, load, plural
 from headway.observe import UNREADABLE, Job, Jobs, at_work
 from headway.project import Project
 from headway.promote import Standing, next_step
@@ -254,7 +254,7 @@ class Watch:
             return
         if done is not None:
             learned = f"; {', '.join(done.bundles)} learned from them" if done.bundles else ""
-            self._say(f"deleted {done.decisions:,} decisions older than keep_days{learned}")
+            self._say(f"deleted {plural(done.decisions, 'decision')} older than keep_days{learned}")
 
     def _settle(self) -> None:
         """Bring outcomes up to date, for all who only read them, and online policies with them."""

@@ -11,7 +11,7 @@ from headway.nouns.doors import door as door  # rooms import it from here
 
 if TYPE_CHECKING:
     from headway.nouns import errors as errors, ids as ids
-    from headway.nouns.alarm import Alarm as Alarm, sentence as sentence
+    from headway.nouns.alarm import Alarm as Alarm, Outage as Outage, sentence as sentence
     from headway.nouns.checkpoint import Header as Header, PolicyRef as PolicyRef, TensorSpec as TensorSpec
     from headway.nouns.conclusions import conclusion as conclusion, gap as gap
     from headway.nouns.core_kit import CHOICE as CHOICE
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         ReplyText as ReplyText,
         most_apart as most_apart,
     )
-    from headway.nouns.finding import Finding as Finding
     from headway.nouns.forecast import VerdictForecast as VerdictForecast
     from headway.nouns.kind import Kind as Kind
     from headway.nouns.kit import (
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
         load as load,
     )
     from headway.nouns.knobs import changed as changed, knob as knob, knobs_of as knobs_of
-    from headway.nouns.outage import Outage as Outage
     from headway.nouns.protocols import (
         Cache as Cache,
         Clock as Clock,
@@ -103,14 +101,17 @@ if TYPE_CHECKING:
     )
     from headway.nouns.redacted import MARK as MARK, mark as mark, without as without
     from headway.nouns.status import (
+        Finding as Finding,
         NextStep as NextStep,
         ProjectStatus as ProjectStatus,
         StepVerb as StepVerb,
         StoreStatus as StoreStatus,
+        StoryEvent as StoryEvent,
+        StoryKind as StoryKind,
         TaskStatus as TaskStatus,
+        TaskStory as TaskStory,
         TaskVerdict as TaskVerdict,
     )
-    from headway.nouns.story import StoryEvent as StoryEvent, StoryKind as StoryKind, TaskStory as TaskStory
     from headway.nouns.times import (
         day as day,
         lasting as lasting,

@@ -1,4 +1,4 @@
-"""An alarm: the outcomes of what is served have changed."""
+"""An alarm: the outcomes of what is served have changed. An outage: what decisions can choose did not answer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time, served
+from headway.nouns.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +49,42 @@ def sentence(
     """What changed, where and since when, for people."""
     what = f"{action!r}" if action else "What is served"
     where = f" for the role {segment!r}" if segment else ""
-    when = rfc3339(since)[:19].replace("T", " ")
     before, after = means
     only = f" Only outcomes of the key {key!r} show it, so nothing was changed: inspect them." if key else ""
     return (
-        f"{what}{where} earns {after:.2f} instead of {before:.2f} since {when} UTC "
-        f"({rows[1]:,} outcomes, {rows[0]:,} before).{only}"
+        f"{what}{where} earns {after:.2f} instead of {before:.2f} since {_second(since)} UTC "
+        f"({plural(rows[1], 'outcome')}, {rows[0]:,} before).{only}"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """An upstream that did not answer, as its breaker saw it: who, since when, until when, and what it led to."""
+
+    upstream: str
+    since: Time  # when the first call that failed began
+    opened: Time  # when its breaker opened: from then on it was left out
+    until: Time | None  # when a call succeeded again; None: it is down
+    code: str  # of the failure that opened the breaker
+    failures: int  # calls that failed
+    elsewhere: int  # requests that went to another upstream: it was left out, or had just failed
+
+    @property
+    def open(self) -> bool:
+        return self.until is None
+
+    @served
+    def text(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        when = f"since {_second(self.since)} UTC" if self.until is None else f"until {_second(self.until)} UTC"
+        if self.until is not None:
+            when = f"from {_second(self.since)} {when}"
+        verb = "is" if self.until is None else "was"
+        went = f"{plural(self.failures, 'call')} failed, {plural(self.elsewhere, 'request')} went elsewhere"
+        return f"{self.upstream!r} {verb} down {when} ({self.code}): {went}."
+
+
+def _second(moment: float) -> str:
+    return rfc3339(moment)[:19].replace("T", " ")

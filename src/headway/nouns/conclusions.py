@@ -7,6 +7,7 @@ from typing import Literal
 
 from headway.nouns.evidence import Evidence, Verdict
 from headway.nouns.forecast import VerdictForecast
+from headway.nouns.words import plural
 
 _PER = {"world": " per episode", "heldout": " per row"}
 
@@ -17,6 +18,8 @@ def conclusion(verdict: Verdict) -> str:
     if evidence is None:
         return " ".join(verdict.reasons)
     candidate, against = evidence.candidate, evidence.against
+    if evidence.watches and verdict.state not in ("pass", "worse"):
+        return f"No harm by {candidate} shown in {plural(evidence.n, 'decision')} beside {against}."
     match verdict.word:
         case "better":
             better = "predicts better than" if evidence.reliance == "predictions" else "is better than"
@@ -39,13 +42,14 @@ def _provided(evidence: Evidence) -> str:
 
 def gap(value: float) -> str:
     """+0.041, or +0.00022: a difference with digits that say something."""
-    return f"{value:+.3f}" if value == 0.0 or abs(value) >= 0.0095 else f"{value:+.5f}"
+    size = abs(value)
+    return f"{value:+.{3 if not size or size >= 0.0095 else 4 if size >= 0.00095 else 5}f}"
 
 
 def _bound(evidence: Evidence, side: Literal["better", "worse"]) -> str:
     """The gate's bound on the side that matters."""
     if evidence.kind == "preference":
-        return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} comparisons with a winner"
+        return f"preferred in {evidence.difference.value + 0.5:.0%} of {plural(evidence.n, 'comparison')} with a winner"
     per = f" per {evidence.unit[:-1]}" if evidence.kind == "log" else _PER.get(evidence.kind, " per row")
     if evidence.proven(side) is None or evidence.bounds is None:
         return "the test proves it, and does not say by how much"

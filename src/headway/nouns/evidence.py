@@ -245,6 +245,11 @@ class Evidence:
         return better or (self.shows_worse and claims.statistic_worse <= least)
 
     @property
+    def watches(self) -> bool:
+        """Whether this looks for harm by a policy that acts already, not for a proof."""
+        return self.rule.endswith(", restarted")
+
+    @property
     def shows_better(self) -> bool:
         """Whether the rule proves the candidate better by more than the margin."""
         return self.statistic > self.threshold
@@ -316,7 +321,8 @@ class Verdict:
     @property
     def word(self) -> VerdictWord:
         """The verdict in one of the five words that every door shows."""
-        return _WORDS.get(self.state) or _REFUSED[self.refusal]
+        watches = self.evidence is not None and self.evidence.watches
+        return _WORDS.get(self.state) or ("too early" if watches else _REFUSED[self.refusal])
 
     def __str__(self) -> str:
         word = self.word.upper()

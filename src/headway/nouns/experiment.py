@@ -10,6 +10,7 @@ from headway.nouns.evidence import Waiting
 from headway.nouns.forecast import VerdictForecast
 from headway.nouns.times import rfc3339
 from headway.nouns.wire import Time, document, served
+from headway.nouns.words import plural
 
 ExperimentEnding = Literal["better", "worse", "no difference", "stopped", "replaced"]
 ENDINGS: tuple[ExperimentEnding, ...] = get_args(ExperimentEnding)
@@ -73,7 +74,8 @@ class RampState:
     def text(self) -> str:
         """One sentence."""
         now = f"{self.policy} decides on {self.share:.0%} of {self.task}, step {self.step} of {len(self.shares)}"
-        why = f"the step goes on, because {self.held}" if self.held else f"{self.counted:,} of {self.least:,} outcomes"
+        seen = f"{self.counted:,} of {plural(self.least, 'outcome')}"
+        why = f"the step goes on, because {self.held}" if self.held else seen
         return f"Promotion on its way: {now}, {why}. {self.against} decides on the rest."
 
 

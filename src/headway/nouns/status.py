@@ -1,4 +1,4 @@
-"""The status of a project, for terminal, page and agents."""
+"""The status of a project and the story of a task, for terminal, page and agents."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.nouns.alarm import Alarm
+from headway.nouns.alarm import Alarm, Outage
 from headway.nouns.evidence import VerdictWord
 from headway.nouns.experiment import ExperimentState, RampState
 from headway.nouns.forecast import VerdictForecast
-from headway.nouns.outage import Outage
-from headway.nouns.wire import Internal
+from headway.nouns.wire import Internal, Time
+from headway.nouns.words import plural
 from headway.nouns.worth import TaskWorth
 
 StepVerb = Literal[
     "doctor", "rollback", "end_canary", "promote", "ramp", "experiment", "alarm", "prove", "learn", "plan", "report",
     "log", "decide",
+]  # fmt: skip
+StoryKind = Literal[
+    "started", "settings", "learned", "planned", "proven", "canary", "experiment", "promoted", "rolled back", "retired",
+    "alarm", "outage", "deleted",
 ]  # fmt: skip
 
 
@@ -76,7 +80,7 @@ class TaskStatus:
     worth: TaskWorth | None = None  # money and quality of the current policy; None without decisions
 
     def __str__(self) -> str:
-        return f"{self.task}: {self.current}, {self.decisions:,} decisions. Next: {self.next.command}"
+        return f"{self.task}: {self.current}, {plural(self.decisions, 'decision')}. Next: {self.next.command}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +107,34 @@ class ProjectStatus:
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.tasks), f"Next: {self.next}"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One check of `headway doctor`; `ok` is null where it only informs."""
+
+    name: str
+    found: str
+    ok: bool | None
+    cure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryEvent:
+    """One event: when, what, and who did it; `kind` says what of."""
+
+    at: Time
+    kind: StoryKind
+    text: str
+    who: str = ""  # a user, a key, or the background loop; empty: nobody in particular
+    policy: str | None = None
+    evidence: str | None = None  # the id of the evidence behind it
+    word: VerdictWord | None = None  # of a proof: its verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStory:
+    """The events of a task, oldest first."""
+
+    task: str
+    events: tuple[StoryEvent, ...]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from headway.nouns import Header, Learned, PolicyRef, Progress, Settled, errors, hook
+from headway.nouns import Header, Learned, PolicyRef, Progress, Settled, errors, hook, plural
 from headway.observe import LEARNED_PARTS, Recorded, RunLog, drop_old_runs, part_of, split_by, without
 from headway.project.publish import add_bundle, publish_policy, record_change, split_of
 from headway.promote import prune
@@ -116,7 +116,7 @@ def learn(
         project,
         learned,
         **about,
-        why=f"learned from {sum(learned.trained_on.get('sources', {}).values()):,} decisions",
+        why=f"learned from {plural(sum(learned.trained_on.get('sources', {}).values()), 'decision')}",
         shadow=shadow,
         who=who,
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
 
-from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, Guard, Prospect, Reliance, Verdict, plural
 from headway.promote.one_key import KEY_CHECKS, depends_on, rests_on, with_key_checks
 from headway.promote.reliance import reliance_words, unseen_changes
 from headway.promote.shortfall import more_hint, more_rows, not_made, outcomes_hint, outlook, refusal_of
@@ -159,7 +159,7 @@ def _waiting(evidence: Evidence) -> tuple[str, ...]:
     if not waiting:
         return ()
     when = "once 99% of each action's outcomes are in, or reward_after_s is over"
-    return (f"{waiting:,} more decisions wait: a proof reads them {when}.",)
+    return (f"{plural(waiting, 'more decision waits', 'more decisions wait')}, to be read {when}.",)
 
 
 def _reason(diagnostic: Diagnostic) -> str:
@@ -193,7 +193,7 @@ def _guarded(evidence: Evidence) -> Verdict | None:
     if evidence.ended:
         return Verdict(
             state="refused",
-            reasons=(f"The registered {evidence.n:,} decisions are used up.", *reasons),
+            reasons=(f"The test is over: it was registered for {plural(evidence.n, 'decision')}.", *reasons),
             hint="Register a longer test for the next candidate, or raise the tolerance.",
             evidence=evidence,
         )
@@ -221,7 +221,7 @@ def _guards_need(undecided: Sequence[Guard]) -> str:
     numbers = [guard.needed for guard in undecided]
     if any(number is None for number in numbers):
         return "It looks worse than its tolerance so far: raise the tolerance, or learn again with this metric."
-    return f"Collect about {max(number or 0 for number in numbers):,} more decisions, or raise the tolerance."
+    return f"Collect about {plural(max(number or 0 for number in numbers), 'more decision')}, or raise the tolerance."
 
 
 def _decided_by_rule(evidence: Evidence, deciding: Sequence[str], rules: GateRules) -> Verdict:
@@ -358,7 +358,7 @@ def _short(evidence: Evidence) -> str:
 
 def _range(evidence: Evidence) -> str:
     if evidence.kind == "preference":
-        return f"preferred in {evidence.difference.value + 0.5:.0%} of {evidence.n:,} decided comparisons"
+        return f"preferred in {evidence.difference.value + 0.5:.0%} of {plural(evidence.n, 'decided comparison')}"
     if evidence.bounds is None:
         return f"about {evidence.difference.value:+.4f}, without a bound"
     low, high = evidence.bounds

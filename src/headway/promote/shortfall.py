@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from headway.nouns import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal
+from headway.nouns import SAME_CHOICES, Diagnostic, Evidence, Prospect, Refusal, plural
 
 FIRST_OUTLOOK = 1_000  # rows before a comparison is called pointless
 _TIMES = 100  # a number of rows so many times larger than that so far is not a plan
@@ -57,7 +57,7 @@ def outcomes_hint(evidence: Evidence, more: int | None) -> str:
     if evidence.waiting is None or not more or not_made(evidence, more):
         return ""
     return (
-        f"Send the {evidence.waiting.open:,} outcomes that are still open; if they never come, say with on_censored "
+        f"Send {plural(evidence.waiting.open, 'open outcome')}; if they never come, say with on_censored "
         "what that means, and with reward_after_s how long to wait for them."
     )
 

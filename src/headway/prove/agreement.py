@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headway.nouns import served
+from headway.nouns import plural, served
 
 Kind = Literal["equals", "affine", "contains", "determines", "text", "dated"]
 _LEAST = 5  # rows with the field and a label
@@ -42,7 +42,7 @@ class Leak:
             "text": "states the label in its text",
             "dated": "is later than the outcome",
         }[self.kind]
-        return f"{self.where} {what} ({self.label}) in {self.hits:,} of {self.rows:,} rows"
+        return f"{self.where} {what} ({self.label}) in {self.hits:,} of {plural(self.rows, 'row')}"
 
 
 def base_of(where: str) -> str:

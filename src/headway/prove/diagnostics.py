@@ -12,7 +12,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import SAME_CHOICES, Diagnostic
+from headway.nouns import SAME_CHOICES, Diagnostic, plural
 from headway.prove.log import Floats, Log
 from headway.prove.origin import OriginChecks
 from headway.prove.tally import Groups, MetricTally, ScoreTally
@@ -134,7 +134,7 @@ class Checks:
         share = self.weight_share()
         return [
             Diagnostic.at_least(
-                "rows", n, floors.rows, f"{n:,} scored decisions", "Collect more decisions with outcomes."
+                "rows", n, floors.rows, f"{plural(n, 'scored decision')}", "Collect more decisions with outcomes."
             ),
             _speaking(tally, floors),
             Diagnostic.at_most(
@@ -166,7 +166,7 @@ class Checks:
             "unlogged_actions",
             self.unlogged / max(self.rows, 1),
             floors.unlogged,
-            f"in {self.unlogged:,} of {self.rows:,} decisions the policies differ on an impossible action",
+            f"in {self.unlogged:,} of {plural(self.rows, 'decision')} the policies differ on an impossible action",
             "Log with a floor on every candidate's probability (the default floor is 2%).",
         )
 
@@ -224,14 +224,14 @@ def _speaking(tally: ScoreTally, floors: Floors) -> Diagnostic:
             limit=1.0,
             ok=False,
             blocks=True,
-            message=f"both policies make the same choices on all {tally.n:,} decisions",
+            message=f"both policies make the same choices on all {plural(tally.n, 'decision')}",
             cure="Keep the current policy: there is nothing to gain.",
         )
     return Diagnostic.at_least(
         "speaking_rows",
         tally.speaking,
         floors.speaking,
-        f"{tally.speaking:,} decisions chose what the candidate prefers and the current policy does not",
+        f"{plural(tally.speaking, 'decision')} with what the candidate prefers and the current policy does not",
         "Explore more, so that what the candidate prefers is tried, or give it canary traffic.",
     )
 
@@ -314,14 +314,14 @@ def missing_width(
     """
     what, cures = [], []
     if unknown > deleted:
-        what.append(f"{unknown - deleted:,} of {n:,} outcomes are open or missing")
+        what.append(f"{unknown - deleted:,} of {plural(n, 'outcome is', 'outcomes are')} open or missing")
         cures.append(
             "Send the missing outcomes, or wait until they are in. If a missing outcome has a known worth, set "
             'on_censored to it; if outcomes are missing at random, declare missing = "at random" in the '
             "task's settings."
         )
     if deleted:
-        what.append(f"{deleted:,} of {n:,} decisions were deleted")
+        what.append(f"{deleted:,} of {plural(n, 'decision was', 'decisions were')} deleted")
         cures.append(
             "Collect more decisions, or register a test (`headway plan --register`): it counts deletions of its own "
             "days only. If decisions are deleted for reasons that have nothing to do with their outcomes, declare "

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.nouns import Floats, Guard
+from headway.nouns import Floats, Guard, plural
 from headway.prove.guard_bets import ALPHA, GuardRule, GuardTally
 from headway.prove.power import still_needed
 from headway.prove.tally import ColumnMean, Groups
@@ -131,7 +131,7 @@ def _message(rule: GuardRule, tally: GuardTally, worse: float, *, ok: bool) -> s
     said = f"worse by {worse:+.3g} per decision ({rule.better} is better); the tolerance is {rule.tolerance:g}"
     if tally.missing:
         how = "are left out" if rule.at_random else "count at the worst end of its range"
-        said += f"; {tally.missing:,} of {tally.asked:,} values are missing and {how}"
+        said += f"; {tally.missing:,} of {plural(tally.asked, 'value is', 'values are')} missing and {how}"
     if rule.tolerance or ok:
         return said
     return f"{said}, which asks for a proof that it gets better: set a tolerance, for example {_example(tally):.1g}"

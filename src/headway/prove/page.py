@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headway.nouns import Estimate, Evidence, Verdict, conclusion, gap
+from headway.nouns import Estimate, Evidence, Verdict, conclusion, gap, plural
 from headway.prove.sequential import E_PROCESS
 
 MOST_RATERS = 12  # shown on a page
@@ -100,14 +100,15 @@ def _page(verdict: Verdict) -> Page:
     if evidence is None:
         raise ValueError("a page needs the verdict's evidence")
     estimated = not verdict.disowned and evidence.n > 0
+    unproven = evidence.watches and verdict.state not in ("pass", "worse")  # what a proof lacks is no news then
     return Page(
         title=f"{evidence.task}: {evidence.candidate} against {evidence.against}",
         word=verdict.word,
         state=verdict.state,
         headline=conclusion(verdict),
         summary=_summary(evidence) if estimated else _unestimated(evidence),
-        reasons=tuple(_plain(reason) for reason in verdict.reasons),
-        hint=verdict.hint.strip(),
+        reasons=() if unproven else tuple(_plain(reason) for reason in verdict.reasons),
+        hint="" if unproven else verdict.hint.strip(),
         values=tuple(
             Line(name=_NAMES.get(name, name), text=_interval(estimate), estimate=estimate)
             for name, estimate in evidence.values.items()
@@ -149,7 +150,7 @@ def _raters(verdict: Verdict, evidence: Evidence) -> tuple[Line, ...]:
     lines = []
     for rater in evidence.raters[:MOST_RATERS]:
         uplift = "" if rater.uplift is None else f"; {rater.uplift:.0%} of the uplift depends on it"
-        part = f"rated {rater.rows:,} decisions ({rater.share:.0%}){uplift}"
+        part = f"rated {plural(rater.rows, 'decision')} ({rater.share:.0%}){uplift}"
         ok = rater.name not in bad or rater.name in evidence.trusted
         lines.append(Line(name=rater.name or "this machine", text=part, ok=ok))
     rest = len(evidence.raters) - MOST_RATERS
@@ -160,7 +161,7 @@ def _summary(evidence: Evidence) -> str:
     d = evidence.difference
     if evidence.kind == "preference":
         return (
-            f"In {evidence.n:,} blind comparisons with a winner, {evidence.candidate} was preferred "
+            f"In {plural(evidence.n, 'blind comparison')} with a winner, {evidence.candidate} was preferred "
             f"{d.value + 0.5:.0%} of the time (95% interval {d.low + 0.5:.0%} to {d.high + 0.5:.0%})."
         )
     more = "more" if d.value >= 0 else "less"

@@ -69,7 +69,7 @@ def cost_terms(rewards: Rewards) -> tuple[str, ...]:
 
 
 def weight_text(rewards: Rewards) -> str:
-    """ "solved = 1 is worth $0.05": the weights of a sum in words; empty where there are not one quality and money."""
+    """ "You value solved = 1 at $0.05": the weights of a sum; empty where there are not one quality and money."""
     weights = rewards.weights
     prices = [name for name, weight in weights.items() if weight < 0.0 and is_money(name)]
     goods = [name for name, weight in weights.items() if weight > 0.0 and not is_cost(name)]
@@ -77,5 +77,5 @@ def weight_text(rewards: Rewards) -> str:
         return ""
     price = prices[0]
     unit = unit_of(price)
-    words = [f"{name} = 1 is worth {money(weights[name] / -weights[price], unit)}" for name in goods]
-    return ", ".join(words) + ("" if unit else f" of {price}")
+    words = [f"{name} = 1 at {money(weights[name] / -weights[price], unit)}" for name in goods]
+    return "You value " + ", ".join(words) + ("" if unit else f" of {price}")

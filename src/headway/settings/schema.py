@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
@@ -163,6 +165,14 @@ def _undeclared(name: str, routes: bool) -> TaskSettings:
     return TaskSettings(name=name, unit="request" if routes else "decision")
 
 
+def _own(host: str) -> bool:
+    """Whether it is this machine or one of your network: a private address, or a name without a public domain."""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".lan"))
+
+
 class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model server. Prices are US dollars per million tokens; a key is named, never written down."""
 
@@ -170,8 +180,8 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     url: Url
     model: Annotated[str, Setting(expected="the model's name at that server")]
     key_env: Variable = ""
-    price_in: Annotated[float, _AMOUNT] = 0.0
-    price_out: Annotated[float, _AMOUNT] = 0.0
+    price_in: Annotated[float, _AMOUNT] | None = None  # None, as price_out: free on a near host, unknown elsewhere
+    price_out: Annotated[float, _AMOUNT] | None = None
     price_cached: Annotated[float, _AMOUNT] | None = None  # of prompt tokens from its cache; None: as price_in
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
     max_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 0  # per answer; 0: as in the request
@@ -179,11 +189,17 @@ class Upstream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     breaker_failures: Annotated[int, Meta(ge=0, le=1_000)] = 5
     breaker_wait_s: Annotated[float, Meta(gt=0, le=3600)] = 30.0
 
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what a call costs: a price is set, or the server is one of your own, which is free."""
+        return self.price_in is not None or self.price_out is not None or _own(urlsplit(self.url).hostname or "")
+
     def cost_usd(self, prompt: float, completion: float, cached: float = 0.0) -> float:
         """The price of so many tokens; `cached` are those of the prompt that came from its cache."""
-        dear = self.price_in if self.price_cached is None else self.price_cached
+        read = self.price_in or 0.0
         cached = min(cached, prompt)
-        return ((prompt - cached) * self.price_in + cached * dear + completion * self.price_out) / 1e6
+        again = read if self.price_cached is None else self.price_cached
+        return ((prompt - cached) * read + cached * again + completion * (self.price_out or 0.0)) / 1e6
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

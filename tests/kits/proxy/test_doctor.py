@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headway.kits.proxy.attempts import counts
+from headway.kits.proxy.wire import TokenUsage
+from headway.settings import load
 from tests.cli.terminal import headway
 
 TOML = """
@@ -37,3 +40,27 @@ def test_doctor_names_an_unset_key_and_an_action_without_an_upstream(
     monkeypatch.setenv("SMALL_TEST_KEY", "k")
     mended = headway("-C", tmp_path, "doctor", "--json").json["checks"]
     assert not [check for check in mended if check["ok"] is False and check["name"].startswith(("upstream", "actions"))]
+
+
+@pytest.mark.parametrize(
+    ("host", "price", "cost"),
+    [
+        ("models.example.com", "", None),
+        ("models.example.com", "price_in = 0\n", 0.0),
+        ("models.example.com", "price_out = 2\n", 20e-6),
+        ("localhost:8000", "", 0.0),
+        ("10.0.0.7", "", 0.0),
+        ("gpu-box", "", 0.0),
+    ],
+)
+def test_a_call_elsewhere_without_a_price_costs_an_unknown_amount(
+    tmp_path: Path, host: str, price: str, cost: float | None
+) -> None:
+    text = f'[upstreams.large]\nurl = "https://{host}/v1"\nmodel = "huge"\n{price}'
+    (tmp_path / "headway.toml").write_text(text)
+    measured = counts(TokenUsage(prompt=5, completion=10), load(tmp_path).upstreams["large"])
+    assert measured.get("cost_usd") == cost
+    assert ("cost_unknown" in measured) == (cost is None)
+    shown = next(check["found"] for check in headway("-C", tmp_path, "doctor", "--json").json["checks"]
+                 if check["name"] == "upstream large")  # fmt: skip
+    assert ("price unknown" in shown) == (cost is None)

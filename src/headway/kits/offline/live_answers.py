@@ -335,7 +335,7 @@ class UpstreamCaller:
             latency_s=time.perf_counter() - began,
             prompt_tokens=reply.read,
             completion_tokens=reply.written,
-            cost_usd=(reply.read * upstream.price_in + reply.written * upstream.price_out) / 1e6,
+            cost_usd=upstream.cost_usd(reply.read, reply.written),
         )
 
     def _endpoint(self, name: str) -> ChatEndpoint:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.kits.heldout import normal
+from headway.kits.practice import one_thread
 from headway.nouns import Estimate, Floats, errors
 from headway.prove import held_out_predictions
 
@@ -252,17 +253,18 @@ def traded(
     column = {name: place for place, name in enumerate(arms)}
     situations = [decision.situation for decision in decisions]
     encoder = project.servings.encoder_of(settings)
-    return tradeoff(
-        features=Tracker(situations[:2000]).features(encoder).vectors(situations, encoder),
-        action=np.array([column[decision.action] for decision in decisions]),
-        logged=_logged(decisions, column),
-        quality=np.array([good for _, good, _ in rows], dtype=np.float64),
-        cost=np.array([price for _, _, price in rows], dtype=np.float64),
-        arms=arms,
-        at_least=at_least,
-        of=of,
-        seed=settings.seed,
-    )
+    with one_thread():  # the ridges are small: threads would wait for one another
+        return tradeoff(
+            features=Tracker(situations[:2000]).features(encoder).vectors(situations, encoder),
+            action=np.array([column[decision.action] for decision in decisions]),
+            logged=_logged(decisions, column),
+            quality=np.array([good for _, good, _ in rows], dtype=np.float64),
+            cost=np.array([price for _, _, price in rows], dtype=np.float64),
+            arms=arms,
+            at_least=at_least,
+            of=of,
+            seed=settings.seed,
+        )
 
 
 def _logged(decisions: Sequence[Decision], column: Mapping[str, int]) -> Floats:

@@ -138,7 +138,7 @@ def measured_of(span: Span, wanted: TraceSettings, upstream: Upstream | None) ->
         measured["latency_s"] = span.ended - span.at
     if span.failed:
         measured["failed"] = 1.0
-    if "cost_usd" not in measured and upstream is not None and "prompt_tokens" in measured:
+    if "cost_usd" not in measured and upstream is not None and upstream.priced and "prompt_tokens" in measured:
         measured["cost_usd"] = upstream.cost_usd(
             measured["prompt_tokens"], measured.get("completion_tokens", 0.0), measured.get("cached_tokens", 0.0)
         )

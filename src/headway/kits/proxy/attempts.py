@@ -169,7 +169,7 @@ class Attempt:
 
 
 def counts(usage: TokenUsage, upstream: Upstream, *, refused: bool = False, partial: bool = False) -> dict[str, float]:
-    """Tokens and their cost; a call that was refused costs nothing, and so does a free upstream."""
+    """Tokens and their cost; a refused call and a free upstream cost nothing; without a price, nobody knows."""
     counted = {
         name: float(tokens)
         for name, tokens in (
@@ -180,7 +180,7 @@ def counts(usage: TokenUsage, upstream: Upstream, *, refused: bool = False, part
         if tokens is not None
     }
     priced = ((usage.prompt, upstream.price_in), (usage.completion, upstream.price_out))
-    if not refused and any(price and (tokens is None or partial) for tokens, price in priced):
+    if not refused and (not upstream.priced or any(price and (tokens is None or partial) for tokens, price in priced)):
         return {**counted, "cost_unknown": 1.0}
     cost = upstream.cost_usd(usage.prompt or 0, usage.completion or 0, usage.cached or 0)
     return {**counted, "cost_usd": cost}

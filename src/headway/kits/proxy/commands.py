@@ -14,6 +14,7 @@ import click
 
 from headway.cli import OptionHook, Session, pairs
 from headway.kits.proxy.replies import MOST
+from headway.settings import Upstream
 
 _KEPT = (
     f"the text of each answer, without secrets and at most {MOST:,} characters, is stored in .headway beside its "
@@ -52,6 +53,10 @@ def _price_lines(session: Session, name: str, url: str, model: str, price: tuple
         return ["price_in = {}  # US dollars per million tokens\nprice_out = {}".format(*price)]
     public = _public_price(url, model)
     if public is None:
+        if not Upstream(name=name, url=url, model=model).priced:
+            session.out.note(
+                f"{name}: its price is unknown, and so are savings. Add --price {name}=IN/OUT (0/0: free)."
+            )
         return ["# price_in = 3.0  # US dollars per million tokens; with price_out, cost_usd is measured"]
     day, into, out = public
     session.out.note(f"{name}: {model} cost ${into:.2f}/${out:.2f} per million tokens on {day}; is that your price?")

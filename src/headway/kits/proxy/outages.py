@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headway.serve")
 BEGUN, ENDED = 1, 2  # what people were told of an outage
+_UNPRICED = "price unknown, so its calls do not count in savings: set price_in and price_out (0: free)"
 _FAR_S = 600.0  # a process on another machine that has written nothing for so long is taken to be gone
 
 
@@ -197,8 +198,14 @@ def check(settings: Settings) -> Iterator[Finding]:
             cure = f"Set the key, and start again: export {variable}=…"
             yield Finding(name=f"upstream {name}", ok=False, found=f"{variable} is not set: never called", cure=cure)
         else:
-            priced = upstream.price_in or upstream.price_out
-            cost = f"${upstream.price_in}/${upstream.price_out} per million tokens" if priced else "counted as free"
+            price = f"${upstream.price_in or 0}/${upstream.price_out or 0} per million tokens"
+            cost = (
+                price
+                if upstream.price_in or upstream.price_out
+                else "counted as free"
+                if upstream.priced
+                else _UNPRICED
+            )
             yield Finding(name=f"upstream {name}", ok=True, found=f"{upstream.model} at {upstream.url}, {cost}")
     for task in settings.tasks.values():
         missing = [action for action in task.actions if action not in settings.upstreams]

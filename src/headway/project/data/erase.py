@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import Header, PolicyRef, Settled, errors, rfc3339
+from headway.nouns import Header, PolicyRef, Settled, errors, plural, rfc3339
 from headway.observe import DeletionFilter, Erasing, MatchedRows, Waiting, erase as rows, part_of
 from headway.project.data.words import forget, said
 from headway.project.publish import add_bundle, new_entry
@@ -162,8 +162,8 @@ def retain(project: Opened, *, dry_run: bool = False) -> DeletionReport | None:
     count, latest = rows.extent(project.database)
     if count and planned.decisions == count:
         raise errors.Conflict(
-            f"All {count:,} decisions are older than keep_days = {days:g}: by this clock it is {rfc3339(now)}, and the "
-            f"latest decision is from {rfc3339(latest)}. Nothing was deleted.",
+            f"Every decision ({count:,}) is older than keep_days = {days:g}: by this clock it is {rfc3339(now)}, and "
+            f"the latest decision is from {rfc3339(latest)}. Nothing was deleted.",
             code="nothing_would_remain",
             hint=f"Check the clock. If it is right, `headway data delete --before {rfc3339(now)}` deletes them.",
         )
@@ -274,7 +274,7 @@ def _snapshot_without(project: Opened, task: str, matched: MatchedRows) -> Entry
         published.ref,
         published.digest,
         expects=serving.digest,
-        why=f"took back {len(read):,} deleted rows",
+        why=f"took back {plural(len(read), 'deleted row')}",
         detail={"upto": upto, "origin": header.trained_on.get("origin", serving.digest)},
     )
 

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from math import log2
 from typing import TYPE_CHECKING
 
-from headway.nouns import PolicyRef, errors
+from headway.nouns import PolicyRef, errors, plural
 
 if TYPE_CHECKING:
     from headway.nouns import Decision, Situation
@@ -132,7 +132,7 @@ def learned_text(project: Opened, task: str, policy: str) -> str:
     actions = [action for _, action in rows]
     often = Counter(actions).most_common()
     if len(often) == 1:
-        return f"Prefers {often[0][0]} for all of the newest {len(rows):,} requests."
+        return f"Prefers {often[0][0]} for all of the newest {plural(len(rows), 'request')}."
     best = max(_divisions([row.situation for row, _ in rows]), key=lambda one: _gain(actions, one[1]), default=None)
     if best is None or _gain(actions, best[1]) < _CLEAR * _entropy(actions):
         first = ", ".join(f"{action} for {count / len(rows):.0%}" for action, count in often[:3])
@@ -156,8 +156,8 @@ def _divisions(situations: Sequence[Situation]) -> Iterator[tuple[str, list[bool
         values = [situation.state.get(field) for situation in situations]
         numbers = sorted(value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
         if numbers:
-            for cut in {numbers[len(numbers) * part // 4] for part in (1, 2, 3)}:
-                yield f"with {field} of {cut:g} or more", [isinstance(v, int | float) and v >= cut for v in values]
+            for cut in {float(f"{numbers[len(numbers) * part // 4]:.3g}") for part in (1, 2, 3)}:  # as it is said
+                yield f"with {field} of {cut:.3g} or more", [isinstance(v, int | float) and v >= cut for v in values]
         for value, _ in Counter(value for value in values if isinstance(value, str | bool)).most_common(20):
             yield f"with {field} = {value}", [each == value for each in values]
 

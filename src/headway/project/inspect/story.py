@@ -70,6 +70,8 @@ def _proofs(project: Opened, task: str) -> Iterator[StoryEvent]:
             )
         reward = version or reward
         unsettled = verdict.word in ("too early", "cannot tell")
+        if unsettled and verdict.evidence.watches:
+            continue
         if told.get(digest) == verdict.word or (unsettled and digest in told):
             continue
         if verdict.word != "worse" and at > decides.get(digest, at):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf, nan
 from typing import TYPE_CHECKING
 
-from headway.nouns import TaskWorth, day, errors, gap as signed, ids, money, rfc3339, worth_text
+from headway.nouns import TaskWorth, day, errors, gap as signed, ids, money, plural, rfc3339, worth_text
 from headway.observe import count_since, draws_of, latest_draws, unpriced
 from headway.project.prove.finality import final_before
 from headway.project.prove.subject import current_policy, stored_evidence
@@ -78,20 +78,30 @@ def _compute(
         decisions=int(rows.action.size),
         cost_known=compared.cost_known,
     )
-    return replace(worth, text=_sentence(worth, task, compared, measured, entry is not None))
+    return replace(
+        worth, text=_sentence(worth, task, compared, measured, entry is not None, _priceless(project, settings))
+    )
 
 
-def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Quality, promoted: bool) -> str:
+def _priceless(project: Opened, settings: TaskSettings) -> str:
+    """An upstream that the task may choose and of which nobody knows what it costs."""
+    known = project.settings.upstreams.items()
+    return next((name for name, one in known if not one.priced and name in (settings.actions or (name,))), "")
+
+
+def _sentence(
+    worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Quality, promoted: bool, priceless: str
+) -> str:
     if compared.short:
         return f"Savings of {task} unknown: only {compared.short} needed."
     if worth.saved is None and worth.ratio is None and worth.gap is None:
         rated = f" Quality unknown: {_unrated(compared)}." if compared.unrated else ""
-        return f"Savings of {task} unknown: {_unknown(worth, compared)}.{rated}"
+        return f"Savings of {task} unknown: {_unknown(worth, compared, priceless)}.{rated}"
     text = worth_text(worth, task, same=compared.same, quality=measured.name)
     if compared.same:
         return text
     if worth.saved is None:
-        text += f" Savings unknown: {_unknown(worth, compared)}."
+        text += f" Savings unknown: {_unknown(worth, compared, priceless)}."
     elif compared.unpriced_most:
         missing, most = 1.0 - compared.cost_known, money(compared.unpriced_most, worth.unit)
         text += f" {missing:.1%} of {worth.cost} is missing: the interval allows for up to {most} each."
@@ -100,11 +110,13 @@ def _sentence(worth: TaskWorth, task: str, compared: ComparedWorth, measured: _Q
     elif worth.ratio is None and worth.gap is None:
         text += " The reward has no term but cost, so nothing is known about quality."
     if compared.unchosen:
-        text += f" {compared.unchosen:,} requests without a choice do not count."
+        text += f" Not counted: {plural(compared.unchosen, 'request')} without a choice."
     return text if promoted else f"{text} Nothing is promoted yet: {worth.policy} decides."
 
 
-def _unknown(worth: TaskWorth, compared: ComparedWorth) -> str:
+def _unknown(worth: TaskWorth, compared: ComparedWorth, priceless: str) -> str:
+    if priceless:
+        return f"{priceless} has no price; set price_in and price_out in [upstreams.{priceless}] (0: free)"
     if compared.unpriced:
         return (
             f"{worth.cost} is missing on too many decisions that took {compared.unpriced}; send it with every outcome, "
@@ -143,7 +155,7 @@ def _counted(project: Opened, task: str, worth: TaskWorth, entry: Entry | None) 
     word, amount = ("saved", saved) if saved >= 0.0 else ("more spent", -saved)
     total = money(amount, worth.unit) + ("" if worth.unit else f" of {worth.cost}")
     had = "" if choices == requests else f", {choices:,} of them with a choice"
-    end = f" Since {day(promoted.at)}: {requests:,} requests{had}, about {total} {word}."
+    end = f" Since {day(promoted.at)}: {plural(requests, 'request')}{had}, about {total} {word}."
     return replace(counted, text=worth.text + end)
 
 

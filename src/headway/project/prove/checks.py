@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, PolicyRef, ids, lasting
+from headway.nouns import CLIPPING, CLIPPING_AGAINST, Diagnostic, Evidence, PolicyRef, ids, lasting, plural
 from headway.observe import (
     LEARNED_PARTS,
     dumps,
@@ -180,7 +180,7 @@ class RowChecks:
             "duplicates",
             self._repeated / max(total, 1),
             MOST_REPEATED,
-            f"{self._repeated:,} of {total:,} decisions repeat another one and count once",
+            f"{self._repeated:,} of {plural(total, 'decision repeats', 'decisions repeat')} another one and count once",
             "Find out why decisions are stored twice (a file imported under other ids, a client that sends again "
             "without an id), and delete the copies.",
         )
@@ -190,7 +190,7 @@ class RowChecks:
             "future",
             self._ahead / max(self._decisions, 1),
             MOST_AHEAD,
-            f"{self._ahead:,} decisions are dated in the future",
+            f"{plural(self._ahead, 'decision is', 'decisions are')} dated in the future",
             "Correct the clock of this machine, or delete these decisions and import them with the right time.",
         )
 
@@ -202,13 +202,13 @@ class RowChecks:
 
     def _unchecked(self) -> Iterator[str]:
         if self.replays.elsewhere:
-            yield f"{self.replays.elsewhere:,} decisions made elsewhere could not be replayed"
+            yield f"{plural(self.replays.elsewhere, 'decision')} made elsewhere could not be replayed"
         for reason, count in self.replays.gone.most_common(3):
-            yield f"{count:,} sampled decisions cannot be asked again: {reason}"
+            yield f"{plural(count, 'sampled decision')} cannot be asked again: {reason}"
         if self._alone:
             yield (
-                f"{self._alone:,} decisions have the probability of the chosen action only: whether actions depend on "
-                "the user, episode or situation (send `probabilities` of all actions)"
+                f"{plural(self._alone, 'decision')} with the chosen action's probability alone: whether actions depend "
+                "on the user, episode or situation (send `probabilities` of all actions)"
             )
         if (span := self._last - self._first) < WEEK_S:
             yield f"the decisions span {lasting(max(0.0, span))}: days of the week that differ are not seen"

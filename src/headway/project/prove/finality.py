@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
-from headway.nouns import Diagnostic, errors, lasting, moment
+from headway.nouns import Diagnostic, errors, lasting, moment, plural
 from headway.observe import ChangeLags, change_lags
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def change_sentences(settings: TaskSettings, lags: ChangeLags) -> list[str]:
         sentences.append(f"{check.message.partition(': ')[2].capitalize()}. {check.cure}")
     if lags.untimed:
         sentences.append(
-            f"{lags.untimed:,} imported decisions have no times of their signals: whether their outcomes were final "
+            f"{plural(lags.untimed, 'imported decision')} without times of signals: whether their outcomes were final "
             "is not known."
         )
     return sentences

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10, nan
 from typing import TYPE_CHECKING
 
+from headway.nouns import plural
 from headway.observe import latest_draws
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _reward(project: Opened, settings: TaskSettings, rows: Sequence[Settled]) ->
     if not over:
         return []
     low, high = settings.range
-    what = f"{len(over):,} of the latest {len(rows):,} rewards of {settings.name} lie outside of its range"
+    what = f"{len(over):,} of the latest {plural(len(rows), 'reward')} of {settings.name} lie outside of its range"
     values = [(row.reward or 0.0) + over[row.decision.seq] for row in rows if row.decision.seq in over]
     return [f"{what} [{low:g}, {high:g}], from {min(values):g} to {max(values):g}. {range_cure((low, high), reach)}"]
 

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from headway.nouns import Diagnostic, PolicyRef
+from headway.nouns import Diagnostic, PolicyRef, plural
 from headway.observe import LEARNED_PARTS, lacking, newest_trained, outcomes_upto, read_drawn
 from headway.project.prove.actions_today import ActionsToday
 from headway.project.prove.change import changed_from
@@ -86,7 +86,7 @@ def screen(project: Opened, settings: TaskSettings, terms: Terms) -> Diagnostic 
         limit=0.0,
         ok=False,
         blocks=True,
-        message=f"{what} on its training data ({look.rows:,} decisions)",
+        message=f"{what} on its training data ({plural(look.rows, 'decision')})",
         cure=f"Learn a new candidate when there is more to learn from: headway learn {settings.name}. "
         "This look spends nothing of the error budget.",
     )

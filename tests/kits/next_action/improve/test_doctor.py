@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.kits.next_action.improve.doctor import check
-from headway.nouns.finding import Finding
+from headway.nouns import Finding
 from headway.settings import load
 from tests.kits.next_action.improve.conftest import Ground, scored
 from tests.kits.next_action.improve.test_command import headway

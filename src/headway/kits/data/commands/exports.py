@@ -11,7 +11,7 @@ import click
 
 from headway.cli import Output, Session, known, renders, task_argument, verb, written
 from headway.kits.data.fields import parse_time
-from headway.nouns import SOURCES
+from headway.nouns import SOURCES, plural
 
 if TYPE_CHECKING:
     from headway.kits.data.training_rows import TransformReport
@@ -99,7 +99,7 @@ def _exported(out: Output, exported: ExportedFile) -> None:
     manifest = exported.manifest
     synthetic = manifest["by_source"].get("synthetic", 0)
     if synthetic:
-        out.note(f"synthetic data: {synthetic:,} of these decisions come from a sample world, not from users.")
+        out.note(f"synthetic data: {plural(synthetic, 'decision')} came from a sample world, not from users.")
     out.line(f"{exported.file}  {manifest['decisions']:,} decisions, {manifest['bytes']:,} bytes, {exported.format}.")
     for why, count in manifest["left_out"].items():
         out.note(f"left out: {count:,} decisions ({why}), which this format cannot express.")

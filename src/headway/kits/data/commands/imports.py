@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from headway.cli import Column, Output, RecordTable, Session, pairs, renders, verb, written
 from headway.kits.data.commands.recorded import print_leaks
+from headway.nouns import plural
 
 if TYPE_CHECKING:
     from headway.kits.data.importer import ImportReport
@@ -228,12 +229,12 @@ def _remarks(out: Output, report: ImportReport, counted: Mapping[str, frozenset[
         out.line(f"{report.file}: by the task's reward {written.counts(dict(sorted(report.statuses.items())))}.")
     mined, synthetic = report.sources.get("mined", 0), report.sources.get("synthetic", 0)
     if mined:
-        out.note(f"{report.file}: {mined:,} labels are mined, not measured; `learn` reads them only with --mined.")
+        out.note(f"{report.file}: {plural(mined, 'mined label')}, not measured: `learn` reads these only with --mined.")
     if synthetic:
         out.note(f"{report.file}: {synthetic:,} decisions are synthetic, and stay marked so.")
     if report.unknown_propensity:
         out.note(
-            f"{report.file}: {report.unknown_propensity:,} decisions have no probability of their action: "
+            f"{report.file}: {plural(report.unknown_propensity, 'decision')} without a probability of the action: "
             "they cannot show who earns more."
         )
     for task in report.tasks:

@@ -127,5 +127,5 @@ def estimate(
     costs = []
     for upstream in upstreams:
         longest = max_tokens or upstream.max_tokens or MAX_TOKENS
-        costs.append((asked * upstream.price_in + answers * longest * upstream.price_out) / 1e6)
+        costs.append(upstream.cost_usd(asked, answers * longest))
     return CostEstimate(answers=answers, least_usd=min(costs, default=0.0), most_usd=max(costs, default=0.0))
