@@ -57,7 +57,7 @@ def outcomes_hint(evidence: Evidence, more: int | None) -> str:
     if evidence.waiting is None or not more or not_made(evidence, more):
         return ""
     return (
-        f"Send {plural(evidence.waiting.open, 'open outcome')}; if they never come, say with on_censored "
+        f"Send the {plural(evidence.waiting.open, 'open outcome')}; if they never come, say with on_censored "
         "what that means, and with reward_after_s how long to wait for them."
     )
 
