@@ -174,14 +174,14 @@ def too_early(settings: TaskSettings, waiting: Draws, final_s: float = 0.0) -> e
     if final_s and waiting.final.all():
         first = moment(float(waiting.at[0]) / 1e6 + final_s)
         return errors.InvalidInput(
-            f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence may still change: outcomes "
-            f"are final after {lasting(final_s)}.",
+            f"{plural(len(waiting), 'decision')} of {settings.name!r} could be evidence, and every outcome may still "
+            f"change: outcomes are final after {lasting(final_s)}.",
             code="no_evidence",
             hint=f"Wait: the first of them counts on {first}.",
         )
     return errors.InvalidInput(
-        f"All {len(waiting):,} decisions of {settings.name!r} that could be evidence are waiting for outcomes; "
-        f"{int((~waiting.final).sum()):,} have none yet.",
+        f"Waiting for outcomes: {plural(len(waiting), 'decision')} of {settings.name!r} could be evidence, "
+        f"{int((~waiting.final).sum()):,} without an outcome yet.",
         code="no_evidence",
         hint=f"{_MARK} Send the outcomes (`headway signal`), or shorten reward_after_s, after which an outcome counts "
         f"as missing: for the first of them on {first}.",
