@@ -67,7 +67,7 @@ def test_a_claim_is_promoted_only_by_a_person_who_believes_it(project):
     candidate = project.learn("ask")
     verdict = proven(project, candidate)
     assert verdict.passed
-    assert "of a client's probabilities" in " ".join(verdict.reasons)
+    assert "whose probabilities a client sent" in " ".join(verdict.reasons)
     assert conclusion(verdict).endswith(", if the probabilities that your client sent are true.")
     assert verdict.evidence.counts["drawn by Headway"] == 0
     assert verdict.evidence.counts["claimed by a client"] == verdict.evidence.n

@@ -111,7 +111,7 @@ class ProjectStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check of `headway doctor`; `ok` is null where it only informs."""
+    """One check; `ok` is null where it only informs."""
 
     name: str
     found: str

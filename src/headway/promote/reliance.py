@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.nouns import Evidence, Reliance, lasting, plural
+from headway.nouns import Evidence, Reliance, lasting
 
 FLAGS: dict[Reliance, str] = {"claims": "--trust-claims", "predictions": "--predicts-only"}
 
@@ -15,7 +15,7 @@ def reliance_words(evidence: Evidence) -> tuple[str, ...]:
         case "claims":
             assert evidence.claims is not None
             drawn, claimed = evidence.claims.drawn, evidence.claims.rows
-            rests = f"It rests on {plural(claimed, 'decision')} of a client's probabilities, and holds if they are true"
+            rests = f"It rests on {claimed:,} decisions whose probabilities a client sent, and holds if these are true"
             own = f"the {drawn:,} that Headway drew do not show it alone" if drawn else "Headway drew none"
             return (f"{rests}; {own}.",)
     return ()
