@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 from _contract import arguments, finish, say
 
+from headway.kits import report
 from headway.kits.demo import traffic
 from headway.kits.demo.planted import plant, prepare
 from headway.kits.demo.routing import RoutingPrompt, two_arms
@@ -37,7 +38,6 @@ from headway.nouns.errors import HeadwayError
 from headway.nouns.evidence import Verdict
 from headway.nouns.worth import TaskWorth, money
 from headway.project import Project
-from headway.prove import report
 
 RATES = {"route": 24, "draft": 20}  # decisions per second, as in the demo
 PROBES = 400

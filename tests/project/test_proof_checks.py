@@ -137,7 +137,7 @@ def test_a_client_that_sends_only_the_probability_of_its_choice_is_not_accused(a
     record(asked, 400, honest)
     verdict = asked.prove("fixed@0", against="uniform@0", task="ask")
     assert named(verdict, "calibration").ok
-    assert "the probability of the chosen action only" in unchecked(verdict)
+    assert "with the chosen action's probability alone" in unchecked(verdict)
 
 
 def test_a_greedy_client_is_found_by_the_probability_of_its_choice_alone(asked):

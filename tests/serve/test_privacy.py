@@ -123,6 +123,17 @@ BODIES: dict[str, list[Any]] = {
     "POST /v1/decisions/{decision}/comments": [{"kind": "edit", "text": "No."}, {"kind": "critique", "text": "No."}],
     "PUT /v1/decisions/{decision}/rating": [{"mark": "1"}, {"mark": "?"}],
     "POST /v1/decisions/{decision}/signals": [{"solved": 0.0}, {f"{NEARLY}_signal": 1.0}, {"stars": 9}],
+    "POST /v1/hooks/{task}": [
+        {
+            "session_id": session,
+            "hook_event_name": "PostToolUse",
+            "tool_name": "Bash",
+            "tool_use_id": session,
+            "tool_input": {"command": "pytest -q"},
+            "tool_response": {"stdout": "1 passed", "stderr": ""},
+        }
+        for session in ("talk", f"{NEARLY}-episode")
+    ],
     "POST /v1/links": [None],
     "POST /v1/logs": [{"resourceLogs": [{"scopeLogs": [{"logRecords": [RATED]}]}]}],
     "POST /v1/policies/{policy}/canary": [{}],

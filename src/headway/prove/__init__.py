@@ -21,12 +21,12 @@ if TYPE_CHECKING:
         Window as Window,
         missing_width as missing_width,
     )
-    from headway.prove.display import Look as Look, look_at as look_at
     from headway.prove.evidence import LogStream as LogStream, from_log as from_log
     from headway.prove.guard_bets import GuardRule as GuardRule
     from headway.prove.guards import judge_pairs as judge_pairs, unknown_guard as unknown_guard
     from headway.prove.leaks import LeakDetector as LeakDetector, Leaks as Leaks
     from headway.prove.log import Integers as Integers, Log as Log, RowOrigin as RowOrigin
+    from headway.prove.look import Look as Look, look_at as look_at
     from headway.prove.page import Line as Line, Page as Page
     from headway.prove.power import Planned as Planned, likely_range as likely_range, plan as plan
     from headway.prove.raters import with_regions as with_regions

@@ -19,6 +19,7 @@ import pytest
 
 import headway
 from tests.cli.terminal import headway as command
+from tests.loop.running import until
 from tests.serve.conftest import Running, served
 
 __all__ = ["served"]
@@ -121,6 +122,27 @@ def test_http_hooks_of_claude_code_reach_the_server(served: Callable[..., Runnin
         ("change_kept", 1.0),
         ("tests_passed", 0.0),
     ]
+
+
+def test_a_hook_with_a_key_speaks_of_the_newest_decision_of_that_key(served: Callable[..., Running]) -> None:
+    running = served(TOML)
+    ann, bob = (
+        {"Authorization": f"Bearer {json.loads(done.out)['key']}"}
+        for done in (
+            command("-C", running.folder, *["keys", "add", "--scope", "decide", "--scope", "signal", "--json"], name)
+            for name in ("ann", "bob")
+        )
+    )
+    ask = {"task": "route", "text": "Fix it"}
+    until(lambda: running.client.post("/v1/decisions", json=ask, headers=ann).status_code == 201, "the new key")
+    until(lambda: running.client.post("/v1/decisions", json=ask, headers=bob).status_code == 201, "the new key")
+    own = running.client.post("/v1/decisions", json=ask, headers=bob).json()["id"]
+    other = running.client.post("/v1/decisions", json=ask, headers=ann).json()["id"]
+    assert running.client.post("/v1/hooks/route", json=of_claude("pytest -q"), headers=bob).status_code == 200
+    running.stop()
+    with headway.open(running.folder, environ={}) as project:
+        assert [one.name for one in project.query.signals(own)] == ["tests_passed"]
+        assert not project.query.signals(other)
 
 
 def test_a_server_for_other_machines_gets_a_key_from_the_environment(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headway.client.process import run
-from headway.kits.sandbox import Limits, Sandbox, bubblewrap, cgroup, doctor, sandbox
+from headway.kits.sandbox import Limits, Sandbox, bubblewrap, cgroup, sandbox
 from headway.kits.sandbox.cgroup import memory_parent
 from headway.kits.sandbox.checks import check
 from headway.kits.sandbox.launch import keeper_source, result, spec
@@ -111,8 +111,8 @@ def test_no_cgroup_is_left_behind(limited: Sandbox) -> None:
 def test_doctor_says_what_limits_memory(monkeypatch: pytest.MonkeyPatch, need_tool: Callable[..., str]) -> None:
     need_tool("bwrap", package="bubblewrap")
     for parent, word in ((Path("/sys/fs/cgroup"), "counts everything"), (None, "no sockets")):
-        monkeypatch.setattr(doctor, "memory_parent", lambda parent=parent: parent)
-        findings = {finding.name: finding for finding in doctor.check(None)}
+        monkeypatch.setattr(cgroup, "memory_parent", lambda parent=parent: parent)
+        findings = {finding.name: finding for finding in cgroup.findings(None)}
         assert word in findings["sandbox memory"].found
         assert findings["sandbox memory"].ok is None
 

@@ -51,6 +51,7 @@ _REVERTS = (("git", "revert"), ("git", "restore"), ("git", "reset", "--hard"), (
 _SEPARATORS = {"&&", "||", "|", "|&", ";", ";;", "&", "(", ")"}
 _MOST_COMMAND = 65_536
 _LATEST_S = 24 * 3600.0
+_OTHERS = 100  # so many newer decisions of other keys are passed over
 _COUNTED = re.compile(r"\b(\d+) (passed|failed|failing|failures?|errors?)\b")
 _VERDICTS = {"OK": True, "ok": True, "FAILED": False, "FAIL": False}  # unittest and go test
 
@@ -238,8 +239,11 @@ def _wrong(message: str) -> errors.InvalidInput:
     return errors.InvalidInput(message, code="bad_hook", hint="`headway hook --help` shows the accepted formats.")
 
 
-def subject_of(project: Project, report: HookReport, task: str | None, *, latest: bool) -> str:
-    """What a report is about: the decision that it names, its session's episode, or the task's newest decision."""
+def subject_of(project: Project, report: HookReport, task: str | None, *, latest: bool, key: str | None = None) -> str:
+    """What a report is about: the decision that it names, its session's episode, or the task's newest decision.
+
+    With `key`, the newest decision that this key asked for: nobody speaks of a decision that he cannot know.
+    """
     if report.decision is not None:
         return report.decision
     if task is None:
@@ -253,9 +257,10 @@ def subject_of(project: Project, report: HookReport, task: str | None, *, latest
         episode = project.episode(known, report.session)
         if project.query.task_of(episode) is not None:
             return episode
-    newest: list[Any] = project.query.latest(known, 1) if latest else []
-    if newest and project.clock() - newest[0].at < _LATEST_S:
-        return str(newest[0].id)
+    newest = project.query.latest(known, 1 if key is None else _OTHERS) if latest else []
+    own = next((one for one in newest if key is None or one.key == key), None)
+    if own is not None and project.clock() - own.at < _LATEST_S:
+        return own.id
     raise errors.UnknownName(
         f"No decision of {known!r} belongs to the session {(report.session or '')[:80]!r}.",
         code="unknown_decision",

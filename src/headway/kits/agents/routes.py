@@ -18,6 +18,6 @@ def hook(call: Call, body: bytes) -> dict[str, Any]:
     report = read(parsed(body))
     if report.signals:
         project = call.server.project
-        subject = subject_of(project, report, call.params["task"], latest=True)
+        subject = subject_of(project, report, call.params["task"], latest=True, key=call.key or None)
         project.signal(subject, report.signals, rater=call.key, key=report.key, label=report.label)
     return {}

@@ -38,7 +38,7 @@ class RequestOptions(strict):
     """The options for Headway itself, which a request carries under the key `headway`."""
 
     role: Annotated[str, Meta(max_length=200)] = ""
-    episode: str | None = None
+    episode: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     state: dict[str, Any] | None = None  # the project checks it
     idempotency_key: Annotated[str, Meta(max_length=200)] = ""
     request_id: Annotated[str, Meta(max_length=200)] = ""
