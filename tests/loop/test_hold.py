@@ -248,7 +248,9 @@ def test_with_ask_the_experiment_is_offered_and_nothing_unproven_acts(
     assert (done.next.verb, done.next.command) == ("experiment", "headway experiment start route")
     assert "waiting for you: headway experiment start route" in done.summary.lower()
     assert kinds(watch.project) == ["candidate"], "nothing acts, and no test is spent"
-    assert watch.project.decide("route", "").exploration == "epsilon, floor 0.02"
+    pick = watch.project.decide("route", "")
+    assert pick.exploration == "epsilon, floor 0.02"
+    watch.project.signal(pick.id, reward=1.0)  # else a proof may wait for its outcome
     status = watch.project.status().task("route")
     assert status is not None
     assert status.next == done.next
