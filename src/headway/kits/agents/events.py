@@ -51,7 +51,7 @@ _REVERTS = (("git", "revert"), ("git", "restore"), ("git", "reset", "--hard"), (
 _SEPARATORS = {"&&", "||", "|", "|&", ";", ";;", "&", "(", ")"}
 _MOST_COMMAND = 65_536
 _LATEST_S = 24 * 3600.0
-_OTHERS = 100  # so many newer decisions of other keys are passed over
+_OTHERS = 100  # newer decisions of other keys that are skipped, at most
 _COUNTED = re.compile(r"\b(\d+) (passed|failed|failing|failures?|errors?)\b")
 _VERDICTS = {"OK": True, "ok": True, "FAILED": False, "FAIL": False}  # unittest and go test
 
@@ -242,7 +242,7 @@ def _wrong(message: str) -> errors.InvalidInput:
 def subject_of(project: Project, report: HookReport, task: str | None, *, latest: bool, key: str | None = None) -> str:
     """What a report is about: the decision that it names, its session's episode, or the task's newest decision.
 
-    With `key`, the newest decision that this key asked for: nobody speaks of a decision that he cannot know.
+    With `key`, the newest decision made with this key: a key cannot rate decisions whose id it was never told.
     """
     if report.decision is not None:
         return report.decision

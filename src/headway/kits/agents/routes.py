@@ -1,6 +1,6 @@
 """POST /v1/hooks/{task}: an agent's hook event as signals, for agents whose hooks can call a URL.
 
-The answer, an empty object, tells the agent to go on. The rest is as in `headway hook --latest`.
+The answer is an empty object: go on. The rest is as in `headway hook --latest`, for the key's own decisions.
 """
 
 from __future__ import annotations
